@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A Domain is what tasks can be together in, or apart by: node, rack or zone. A node is
-// in one rack, and that in one zone, by their labels.
+// A Domain is a place that tasks share or avoid: node, rack or zone. Labels put a node in one rack,
+// and the rack in one zone.
 type Domain string
 
 // The domains.
@@ -22,7 +22,7 @@ const (
 	Zone Domain = "zone"
 )
 
-// Validate checks that it is one.
+// Validate checks that the domain is one of these.
 func (d Domain) Validate(field string) error {
 	switch d {
 	case Node, Rack, Zone:
@@ -34,45 +34,45 @@ func (d Domain) Validate(field string) error {
 // rank orders domains from the smallest to the largest.
 func (d Domain) rank() int { return strings.Index("node rack zone", string(d)) }
 
-// claim is what a policy wants of where the tasks of a group are, for finding out what
-// cannot go together.
+// claim is what a policy demands of the placement of a group, to find policies that exclude one
+// another.
 type claim struct {
 	kind string
 	in   Domain
-	// together: all are in one. atMost, unless 0: so many in one at most. evenly: at most
-	// skew more in one than in another, or as even as can be. unit, unless 0: so many each are
-	// together on a node.
+	// together: all tasks in one domain. atMost, unless 0: at most this many in one. evenly: at
+	// most skew more in one than in another, 0 as even as possible. unit, unless 0: this many tasks
+	// share each node.
 	together, evenly   bool
 	atMost, skew, unit int
-	// atOnce: all begin together, or none. inTurn: some begin when others have begun, or
-	// ended. chooses: the node of each task is chosen; opens: also where room is made for it.
-	// steers: they may be where there is room for what they ask for. moves: they are moved.
-	// evicts: others make room for them. resizes: as many run as there is room for.
+	// atOnce: all tasks begin together, or none. inTurn: some begin when others have begun or
+	// ended. chooses: the policy chooses the node of each task; opens: also where capacity is being
+	// made for it. steers: tasks go where their requests fit. moves: the policy moves tasks.
+	// evicts: it evicts others for them. resizes: as many run as fit. raises: see Raises.
 	atOnce, inTurn, chooses, opens, steers, moves, evicts, resizes, raises bool
 }
 
-// Together notes that all tasks are to be in one domain.
+// Together notes that all tasks share one domain.
 func (g *Group) Together(in Domain) {
 	g.claims = append(g.claims, claim{kind: g.kind, in: in, together: true})
 }
 
-// IsTogether reports whether a policy has all tasks in one domain of a kind.
+// IsTogether reports whether a policy puts all tasks in one domain of a kind.
 func (g *Group) IsTogether(d Domain) bool {
 	return slices.ContainsFunc(g.claims, func(c claim) bool { return c.together && c.in == d })
 }
 
-// AtMost notes that at most n tasks are to be in one domain.
+// AtMost notes that one domain holds at most n tasks.
 func (g *Group) AtMost(n int, in Domain) {
 	g.claims = append(g.claims, claim{kind: g.kind, in: in, atMost: n})
 }
 
-// Evenly notes that at most so many more tasks are to be in one domain than in another; 0: as
-// even as can be.
+// Evenly notes that one domain holds at most skew more tasks than another; 0 means as even as
+// possible.
 func (g *Group) Evenly(in Domain, skew int) {
 	g.claims = append(g.claims, claim{kind: g.kind, in: in, evenly: true, skew: skew})
 }
 
-// InUnits notes that so many tasks are to be together on a node each, in all in what is given.
+// InUnits notes that units of so many tasks share a node each, all units within one domain.
 func (g *Group) InUnits(of int, in Domain) {
 	g.claims = append(g.claims, claim{kind: g.kind, in: in, unit: of})
 }
@@ -80,30 +80,30 @@ func (g *Group) InUnits(of int, in Domain) {
 // AtOnce notes that all tasks begin together, or none.
 func (g *Group) AtOnce() { g.claims = append(g.claims, claim{kind: g.kind, atOnce: true}) }
 
-// InTurn notes that some tasks begin only when others have begun, or ended.
+// InTurn notes that some tasks begin only when others have begun or ended.
 func (g *Group) InTurn() { g.claims = append(g.claims, claim{kind: g.kind, inTurn: true}) }
 
-// ChoosesNodes notes that the node of each task is chosen.
+// ChoosesNodes notes that the policy chooses the node of each task.
 func (g *Group) ChoosesNodes() {
 	g.claims = append(g.claims, claim{kind: g.kind, chooses: true, opens: g.opens})
 }
 
-// Steers notes that where the tasks may be goes by where there is room for what they ask for.
+// Steers notes that the policy allows tasks only on nodes where their requests fit.
 func (g *Group) Steers() { g.claims = append(g.claims, claim{kind: g.kind, steers: true}) }
 
-// Moves notes that tasks are moved onto nodes that are chosen for that.
+// Moves notes that the policy moves tasks to nodes of its choice.
 func (g *Group) Moves() { g.claims = append(g.claims, claim{kind: g.kind, moves: true}) }
 
-// Evicts notes that others make room for tasks.
+// Evicts notes that the policy evicts other tasks to make capacity.
 func (g *Group) Evicts() { g.claims = append(g.claims, claim{kind: g.kind, evicts: true}) }
 
-// Resizes notes that as many tasks run as there is room for, one by one.
+// Resizes notes that as many tasks run as fit, one by one.
 func (g *Group) Resizes() { g.claims = append(g.claims, claim{kind: g.kind, resizes: true}) }
 
-// Raises notes that what waits is raised, by what this policy alone reckons.
+// Raises notes that the policy alone computes how far waiting tasks are raised.
 func (g *Group) Raises() { g.claims = append(g.claims, claim{kind: g.kind, raises: true}) }
 
-// conflicts returns what cannot be met together.
+// conflicts returns an error for each pair of claims that exclude each other.
 func (g *Group) conflicts() []error {
 	var errs []error
 	for i, a := range g.claims {
@@ -127,7 +127,7 @@ func (g *Group) conflicts() []error {
 			if a.resizes && (b.atOnce || b.moves || b.resizes && i < j) {
 				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one has as many tasks run as there is room for, each by itself, and the other decides that, too: drop one of them", a.kind, b.kind))
 			}
-			// Who is together in a small domain is so in every larger one.
+			// Tasks together in a small domain are together in every larger one.
 			if a.together && b.atMost > 0 && a.in.rank() <= b.in.rank() && len(g.Tasks) > b.atMost {
 				errs = append(errs, Invalid("policies: %s and %s exclude each other: all %d tasks on one %s, and at most %s: drop one of them, or have fewer tasks",
 					a.kind, b.kind, len(g.Tasks), a.in, fmt.Sprintf("%d on one %s", b.atMost, b.in)))
@@ -145,15 +145,15 @@ func (g *Group) conflicts() []error {
 	return errs
 }
 
-// apartFrom returns how a claim by which tasks are together on a node is excluded by another.
+// apartFrom returns the errors where claim b excludes the units of claim a.
 func (g *Group) apartFrom(a, b claim) (errs []error) {
 	unit := min(a.unit, len(g.Tasks))
 	switch {
 	case unit < 2:
 	case b.chooses:
 		errs = append(errs, Invalid("policies: %s and %s exclude each other: the one has %d tasks together on a node, the other chooses a node for each: drop one of them", a.kind, b.kind, unit))
-	case a.in == Node: // as of together
-	case b.atMost > 0 && b.atMost < unit: // in a rack are those on a node of it, too
+	case a.in == Node: // as with together
+	case b.atMost > 0 && b.atMost < unit: // tasks on one node are in one rack, too
 		errs = append(errs, Invalid("policies: perNode: %d are to be together on a node, and %s has at most %d on one %s: change one of them", a.unit, b.kind, b.atMost, b.in))
 	case b.evenly && b.skew > 0 && b.skew < unit:
 		errs = append(errs, Invalid("policies: perNode: %d are to be together on a node, and %s %s: have that be %d, or drop one of them", a.unit, b.kind, b.evenness(), unit))
@@ -161,7 +161,7 @@ func (g *Group) apartFrom(a, b claim) (errs []error) {
 	return errs
 }
 
-// evenness says how evenly tasks are to be.
+// evenness describes how evenly tasks are spread.
 func (c claim) evenness() string {
 	if c.skew == 0 {
 		return "has as many on each " + string(c.in)
@@ -177,9 +177,8 @@ func larger(a, b Domain) Domain {
 	return b
 }
 
-// CheckDomains refuses tasks that are all to be there at once, and of which so many may be in one
-// domain at most that they go into no more than are registered, or than one of those has that
-// all are to be in. Precondition.
+// CheckDomains refuses tasks that begin at once if they need more domains than are registered, or
+// than the domain that holds them all has. Precondition.
 func (g *Group) CheckDomains() error {
 	within := Domain("")
 	for _, c := range g.claims {
@@ -206,8 +205,8 @@ func (g *Group) CheckDomains() error {
 	return Join(errs)
 }
 
-// mostDomains returns how many domains of a kind the nodes are in, or, if within is given, how
-// many those of one domain of that kind are in at most; known is false if it is not known.
+// mostDomains returns how many domains of kind in the nodes have; with within, the most that one
+// domain of that kind has. known is false if the description of a node cannot be read.
 func mostDomains(nodes map[string]*types.Node, in, within Domain) (most int, known bool) {
 	domains := make(map[string]map[string]bool)
 	for name, n := range nodes {
@@ -236,7 +235,7 @@ func mostDomains(nodes map[string]*types.Node, in, within Domain) (most int, kno
 	return most, true
 }
 
-// Join makes one Invalid error of many, nil of none.
+// Join makes one Invalid error of several; nil of none.
 func Join(errs []error) error {
 	err := errors.Join(errs...)
 	if err == nil {
@@ -245,7 +244,7 @@ func Join(errs []error) error {
 	return types.Errorf(types.ClassOf(err), "%w", err)
 }
 
-// Of returns the name of the domain that a node is in; "" if it is in none.
+// Of returns the name of the domain of a node; "" means none.
 func (d Domain) Of(n *cluster.Node) string {
 	switch {
 	case d == Node || d == "":
@@ -256,8 +255,8 @@ func (d Domain) Of(n *cluster.Node) string {
 	return n.Info.V.Label(string(d))
 }
 
-// Or returns the domain, or another one if it is not given.
+// Or returns the domain, or other if the domain is empty.
 func (d Domain) Or(other Domain) Domain { return cmp.Or(d, other) }
 
-// Choices are what it may be.
+// Choices returns the valid values.
 func (Domain) Choices() []string { return []string{string(Node), string(Rack), string(Zone)} }

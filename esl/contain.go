@@ -2,8 +2,7 @@ package esl
 
 import "github.com/escher-sched/escher/controlplane/supervise"
 
-// Contain calls code of a policy, which a user may have written. A panic of it becomes the
-// error, and does no other harm.
+// Contain calls policy code, which may be a user's. It turns a panic of that code into an error.
 func Contain(f func()) error {
 	return supervise.Contain(func() error {
 		f()

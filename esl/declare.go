@@ -9,12 +9,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Declare makes a shared policy, or changes the one of that id. It lasts until it is
-// withdrawn, or session ends if one is given; and so does what it makes.
+// Declare creates a shared policy, or changes the one of that id. The policy and what it creates
+// last until it is withdrawn, or until session ends if one is given.
 //
-// Precondition: the id is that of a job, as names of what policies of either make begin with
-// it, or of a policy that lasts until it is withdrawn, and is to end with a session.
-// AlreadyExists: there is a resource of a name that a new one makes, which is somebody's.
+// Precondition: the id is a job's, because names of created objects begin with it; or session is
+// given and the policy of that id lasts until withdrawn. AlreadyExists: a resource that a new
+// policy creates exists and has another owner.
 func (c *Client) Declare(ctx context.Context, id string, p Shared, session string) error {
 	fail := func(err error) error { return types.Errorf(types.ClassOf(err), "declare %s %s: %w", p.Kind(), id, err) }
 	one, err := Stored(p)
@@ -38,7 +38,7 @@ func (c *Client) Declare(ctx context.Context, id string, p Shared, session strin
 	case err == nil && is.Session == "" && session != "":
 		return fail(types.Errorf(types.Precondition, "it lasts until it is withdrawn, with what it has made: withdraw it before it is declared to end with a session"))
 	}
-	// What another kind has made is nothing of this one.
+	// Objects of a policy of another kind do not belong to this one.
 	fresh := err != nil || is.Policies[0].Kind != p.Kind()
 	noJob := controlplane.ReadSet{controlplane.JobKey(c.Namespace(), id): 0}
 	t := c.Begin(noJob).SetPolicies(id, types.Policies{Session: session, Policies: []types.Policy{one}}, revision)
@@ -54,8 +54,8 @@ func (c *Client) Declare(ctx context.Context, id string, p Shared, session strin
 	return nil
 }
 
-// Declared returns the resources that a shared policy has from the first moment on, and
-// that end with it. Errors as of its Declare.
+// Declared returns the resources that a shared policy creates when it is declared, and that end
+// with it. Errors are those of its Declare.
 func Declared(id string, p Shared) ([]Set, error) {
 	sets, err := p.Declare(id)
 	if err != nil {
@@ -65,9 +65,8 @@ func Declared(id string, p Shared) ([]Set, error) {
 	return ofPolicy(sets, OwnName(id, label, ""), id), nil
 }
 
-// ofPolicy returns resources with those that are named after a shared policy, and have no
-// lifetime of their own, as they end with it: so it is one transaction that ends all of
-// them, however many they are.
+// ofPolicy returns sets with the policy as owner of those named after it that have no lifetime. So
+// one transaction ends all of them, however many there are.
 func ofPolicy(sets []Set, prefix, id string) []Set {
 	out := slices.Clone(sets)
 	for i := range out {
@@ -80,13 +79,13 @@ func ofPolicy(sets []Set, prefix, id string) []Set {
 	return out
 }
 
-// ofName reports whether a name is that of a policy, or of something that it makes.
+// ofName reports whether a name is the policy's own, or that of an object it creates.
 func ofName(name, prefix string) bool {
 	rest, ok := strings.CutPrefix(name, prefix)
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// EndWith has a plan of a shared policy make what ends with that.
+// EndWith makes the resources and reservations of the plan end with the shared policy.
 func (p *Plan) EndWith(prefix, id string) {
 	p.Set = ofPolicy(p.Set, prefix, id)
 	p.Reserve = slices.Clone(p.Reserve)

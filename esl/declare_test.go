@@ -18,8 +18,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestSharedEndsWithApplication: what shared policies of an application have made ends
-// with it when it dies: from the first moment on, and by their plans.
+// TestSharedEndsWithApplication kills an application: the objects of its shared policies end with
+// it, those created at declaration and those of plans.
 func TestSharedEndsWithApplication(t *testing.T) {
 	for name, c := range map[string]struct {
 		shared esl.Shared
@@ -49,7 +49,7 @@ func TestSharedEndsWithApplication(t *testing.T) {
 					t.Fatal(err)
 				}
 				g.Ended(job)
-				stop() // as if it were killed
+				stop() // as if killed
 				time.Sleep(5 * time.Minute)
 				kvs, _, err := controlplane.ListAll(t.Context(), g.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Resources)})
 				if err != nil {
@@ -65,8 +65,8 @@ func TestSharedEndsWithApplication(t *testing.T) {
 	}
 }
 
-// TestSharedPlanEndsWithPolicy: a plan of a shared policy may also make what is not its
-// own, or has a lifetime: that stays as it says.
+// TestSharedPlanEndsWithPolicy checks that other objects in a plan of a shared policy, and those
+// with a lifetime, keep their lifetime.
 func TestSharedPlanEndsWithPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, nil)
@@ -109,8 +109,8 @@ func TestSharedPlanEndsWithPolicy(t *testing.T) {
 	})
 }
 
-// TestDeclareRefused: not in place of the policies of a job, and what is there until it is
-// withdrawn does not begin to end with a session. The other way round it may.
+// TestDeclareRefused refuses the id of a job's policies, and a session for a policy that lasts
+// until withdrawn. The reverse is allowed.
 func TestDeclareRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(nil))
@@ -149,8 +149,8 @@ func TestDeclareRefused(t *testing.T) {
 	})
 }
 
-// TestDeclareTakesNothingOver: a new shared policy, or one that becomes of another kind,
-// leaves a resource of its name alone, which somebody else has made.
+// TestDeclareTakesNothingOver does not let a new shared policy, or one of a new kind, take over a
+// resource with its name and another owner.
 func TestDeclareTakesNothingOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, ctx := esltest.NewWorld(t, esltest.NewRecord(nil)), t.Context()
@@ -173,7 +173,7 @@ func TestDeclareTakesNothingOver(t *testing.T) {
 		if _, err := w.Jobs.SetResource(ctx, "q.queue", 0, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		for _, limit := range []int{1, 2} { // the second changes it
+		for _, limit := range []int{1, 2} { // the second one changes it
 			if err := w.Jobs.Declare(ctx, "q", admission.Queue{Limit: limit}, ""); err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +182,7 @@ func TestDeclareTakesNothingOver(t *testing.T) {
 	})
 }
 
-// TestIDTaken: a job does not get the id of a shared policy, and errors name it.
+// TestIDTaken refuses the id of a shared policy for a job, and names it in errors.
 func TestIDTaken(t *testing.T) {
 	w := esltest.NewWorld(t, esltest.NewRecord(nil))
 	if err := w.Jobs.Declare(t.Context(), "prod", admission.Queue{Limit: 1}, ""); err != nil {
@@ -197,7 +197,7 @@ func TestIDTaken(t *testing.T) {
 	}
 }
 
-// TestAttachedPrepares: what is prepared or expanded by an application is its own, too.
+// TestAttachedPrepares prepares and expands jobs that belong to the application.
 func TestAttachedPrepares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(nil))

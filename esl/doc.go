@@ -1,15 +1,14 @@
-// Package esl holds scheduling policies as libraries, over the client alone: the
-// scheduler knows none of them. A policy creates ephemeral resources and requests them;
-// that steers its tasks, holds them back, or locks what they need.
+// Package esl holds scheduling policies as libraries on top of the client: the scheduler knows none
+// of them. A policy creates ephemeral resources and makes tasks request them. That steers its
+// tasks, holds them back, or locks what they need.
 //
 //	jobs := builtin.New(client)
 //	job, err := jobs.Submit(ctx, esl.Job{Name: "train", Tasks: esl.Copies(4, worker)}, gang.Gang{})
 //
-// What a policy asks for at submission it adds to the tasks (Policy.Apply): that is
-// pure, and goes in one transaction with the tasks. What is to be done while they last
-// it decides from a view of the cluster (Controller.Next): that is pure too, and done by
-// esl/keep, in a server for what was submitted detached, or in the application.
-// See docs/policies.md.
+// At submission, Policy.Apply adds requests to the tasks. It is pure, and its results go into one
+// transaction with the tasks. While the tasks last, Controller.Next makes decisions from a view of
+// the cluster. It is pure, too. Package esl/keep runs it: in a server for jobs submitted detached,
+// or in the application. See docs/policies.md.
 //
-// The policies are in packages below, one for each family; esl/builtin has the list of them.
+// The policies are in packages below, one for each family; esl/builtin lists them.
 package esl

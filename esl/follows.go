@@ -11,15 +11,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Follows is a Policy of tasks that come after other jobs, which must be there when they
-// are submitted, or be submitted with them.
+// Follows is a Policy whose tasks come after other jobs. Those must exist at submission, or be
+// submitted in the same transaction.
 type Follows interface {
 	Policy
-	// Follows returns the ids, or names, of these jobs, and of tasks without a job.
+	// Follows returns the ids or names of these jobs, and of tasks without a job.
 	Follows() []string
 }
 
-// follows refuses what comes after a job that is not there: it would end at once.
+// follows refuses a job that comes after one that does not exist: it would end at once.
 // Precondition.
 func (c *Client) follows(ctx context.Context, beside []string, policies []Policy) error {
 	for i, p := range policies {
@@ -69,8 +69,8 @@ func (c *Client) jobThere(ctx context.Context, beside []string, name string) err
 	return types.Errorf(types.Precondition, "%w", missing)
 }
 
-// lone returns the id of the task of an id, or else those of the tasks without a job of a
-// name, of which ids begin with it.
+// lone returns the id of the task with the id name. Without one, it returns the ids of the jobless
+// tasks with the label name: their ids begin with it.
 func (c *Client) lone(ctx context.Context, name string) ([]string, error) {
 	prefix := controlplane.Prefix(controlplane.Tasks, c.Namespace())
 	kvs, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: prefix + name})
@@ -87,10 +87,9 @@ func (c *Client) lone(ctx context.Context, name string) ([]string, error) {
 	return ids, err
 }
 
-// TasksOf returns the tasks of the job of an id, or the task of it, or else those of the
-// newest job of that name that was submitted before this one, or with it, or the newest such
-// task without a job; and how many of that job had ended, and were forgotten, before this one
-// was submitted.
+// TasksOf returns the tasks of the job with the id name, or the task with it. Without these it
+// returns the newest job, or jobless task, with that label, submitted no later than this job.
+// forgotten is how many tasks of that job ended and were forgotten before this job was submitted.
 func (s *State) TasksOf(name string) (tasks []*cluster.Task, forgotten int) {
 	if tasks := s.JobTasks(name); len(tasks) > 0 {
 		return tasks, s.forgotten(name, len(tasks))
@@ -118,7 +117,7 @@ func (s *State) TasksOf(name string) (tasks []*cluster.Task, forgotten int) {
 	return tasks, s.forgotten(newest, len(tasks))
 }
 
-// lone returns the newest task without a job of a name that was there at a revision.
+// lone returns the newest jobless task with a name that existed at a revision.
 func (s *State) lone(name string, now int64) []*cluster.Task {
 	var newest cluster.ID
 	since := int64(0)
@@ -136,13 +135,12 @@ func (s *State) lone(name string, now int64) []*cluster.Task {
 	return []*cluster.Task{s.View.Task(newest)}
 }
 
-// remembers is how long what has ended is there in any case, with something to spare: see
-// server.Policy.KeepMin.
+// remembers is how long ended tasks are kept at least, with a margin: see server.Policy.KeepMin.
 const remembers = 4 * time.Minute
 
-// forgotten returns how many tasks of another job nobody has seen the end of on account of
-// this one, of so many that are known. What ends after this one was submitted is seen before
-// it is forgotten; so what is not there soon after that had ended before.
+// forgotten returns how many tasks of another job, of which known are stored, were forgotten before
+// this job saw their end. An end after this job's submission is seen before it is forgotten, so a
+// task missing soon after submission had ended before.
 func (s *State) forgotten(job string, known int) int {
 	of := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: job}]
 	own := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]

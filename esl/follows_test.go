@@ -14,8 +14,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestFollowsByName: a job is known by its id or its name, of which the newest counts that
-// was there before; one that is not there is refused, and what is near is named.
+// TestFollowsByName finds a job by its id or its name: the newest one that existed before. It
+// refuses a missing job, and suggests similar names.
 func TestFollowsByName(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 8), func(s *esltest.Site) {
 		s.Run("etl", esl.Copies(1, hollow.Task(100, "run", "1s", "exit", "1")))
@@ -32,7 +32,7 @@ func TestFollowsByName(t *testing.T) {
 		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "policies[0] (after): jobs[1]: there is no job") || !strings.Contains(err.Error(), etl.Job) {
 			t.Errorf("of a job that is not there: %v", err)
 		}
-		// What is submitted with it is there by then.
+		// It exists when the transaction commits.
 		e, err := s.Jobs.Expand(s.Context(), esl.Job{Name: "b", Tasks: esl.Copies(1, hollow.Task(100)), Beside: []string{"a"}}, admission.After{Jobs: []string{"a"}})
 		s.Must(err)
 		tx := s.Jobs.Begin()
@@ -44,8 +44,8 @@ func TestFollowsByName(t *testing.T) {
 	})
 }
 
-// TestFollowsATask: it may be a task without a job, by its id or its name; of several of a
-// name the ids are said.
+// TestFollowsATask follows a task without a job, by its id or its name; for several with one name,
+// the error lists the ids.
 func TestFollowsATask(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 8), func(s *esltest.Site) {
 		alone := hollow.Task(100, "run", "30s")
@@ -58,7 +58,7 @@ func TestFollowsATask(t *testing.T) {
 		id := launch()
 		next := s.Run("next", esl.Copies(1, hollow.Task(100, "run", "1h")), admission.After{Jobs: []string{id}})
 		named := s.Run("named", esl.Copies(1, hollow.Task(100, "run", "1h")), admission.After{Jobs: []string{"fetch"}})
-		another := launch() // it came later
+		another := launch() // a later one
 		for _, job := range []string{next.Tasks[0], named.Tasks[0]} {
 			s.Says(job, "It comes after task "+id+", which is running.")
 		}

@@ -9,18 +9,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Foreign is a policy of somebody else, whose kind has a domain, acme.com/even. Nobody
-// knows its parameters but its own program, which keeps it. Each task asks for one of a
-// resource that is named after the job and the kind, <job>.even, and so waits until that
-// program makes it, where it wants the task to go.
+// Foreign is a policy of another program. Its kind has a domain, such as acme.com/even, and only
+// that program knows its parameters. Each task requests one of a resource named after the job and
+// the kind, <job>.even. So it waits until the program creates that resource on the node where the
+// task shall run.
 type Foreign struct {
-	// Name is its kind.
+	// Name is the kind.
 	Name string
-	// With are its parameters, a JSON object; empty: none.
+	// With holds the parameters, a JSON object; empty means none.
 	With string
 }
 
-// Kind is that of its program.
+// Kind returns the kind of the policy.
 func (p Foreign) Kind() string { return p.Name }
 
 // MarshalJSON returns the parameters.
@@ -31,7 +31,7 @@ func (p Foreign) MarshalJSON() ([]byte, error) {
 	return []byte(p.With), nil
 }
 
-// Apply has each task ask for one.
+// Apply makes each task request one of the resource.
 func (p Foreign) Apply(g *Group) error {
 	if err := p.check(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (p Foreign) check() error {
 	return nil
 }
 
-// Why says so when nobody has made what the tasks ask for.
+// Why reports a task that waits because its resource has not been created.
 func (p Foreign) Why(s *State, task string) string {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	rid := types.Resolve(s.Namespace, s.Own(""))
@@ -58,5 +58,5 @@ func (p Foreign) Why(s *State, task string) string {
 	return fmt.Sprintf("policy %s has not said yet where the task may run, as nobody has made %s: start the program that keeps it, unless it runs", p.Name, s.Own(""))
 }
 
-// foreign reports whether a kind is of a domain.
+// foreign reports whether a kind has a domain.
 func foreign(kind string) bool { return strings.Contains(kind, "/") }

@@ -9,35 +9,35 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// One is one of an ephemeral resource.
+// One is one unit of an ephemeral resource.
 const One types.Quantity = 1000
 
-// Job is tasks to be submitted together.
+// Job is tasks that are submitted together.
 type Job struct {
-	// ID is unique in its namespace, for ever; empty: made from Name.
+	// ID is unique in its namespace, for ever; empty means made from Name.
 	ID string
 	// Name is a label.
 	Name string
 	// Tasks are at least one.
 	Tasks []controlplane.Submission
-	// Session owns the tasks, and has the policies kept by whoever has it instead of a
-	// server; empty: they go on without the application.
+	// Session owns the tasks. Its holder runs the policies instead of a server. Empty means that a
+	// server runs them, and the tasks outlive the application.
 	Session string
-	// NoneSince is as of controlplane.Job.
+	// NoneSince: see controlplane.Job.
 	NoneSince int64
-	// Wished has apply know it again by what was wished for, though policies change the
-	// tasks: see controlplane.Wish.
+	// Wished makes apply compare the job by the digest of its description, although policies change
+	// the tasks: see controlplane.Wish.
 	Wished bool
-	// If is what the submission is conditional on.
+	// If holds the conditions of the submission.
 	If controlplane.ReadSet
-	// Shared are shared policies that are declared in the same transaction, by id: those
-	// that are not among them are read.
+	// Shared holds the shared policies declared in the same transaction, by id. Others are read
+	// from the store.
 	Shared map[string]Policy
-	// Beside are the names of jobs, and tasks, that are submitted in the same transaction.
+	// Beside holds the names of jobs and tasks submitted in the same transaction.
 	Beside []string
 }
 
-// Copies returns n submissions of the same.
+// Copies returns n copies of a submission.
 func Copies(n int, s controlplane.Submission) []controlplane.Submission {
 	out := make([]controlplane.Submission, n)
 	for i := range out {
@@ -46,7 +46,7 @@ func Copies(n int, s controlplane.Submission) []controlplane.Submission {
 	return out
 }
 
-// Set is an ephemeral resource as it is to be.
+// Set is the desired state of an ephemeral resource.
 type Set struct {
 	Name     string
 	Capacity types.Quantity
@@ -54,49 +54,49 @@ type Set struct {
 	Options  controlplane.SetOptions
 }
 
-// Reservation is bundles to be locked, under an id.
+// Reservation is a reservation to create, under an id.
 type Reservation struct {
 	ID string
 	types.Reservation
 }
 
-// Group is the tasks of a job on their way to be submitted, with what policies add to
-// them. What is added by several of them goes together: requests add up, and of
-// alternatives every combination is one.
+// Group is the tasks of a job before submission, with the additions of its policies. Additions of
+// several policies combine: requests add up, and every combination of alternatives is one
+// alternative.
 type Group struct {
-	// Namespace, ID and Name are the job's.
+	// Namespace, ID and Name are those of the job.
 	Namespace, ID, Name string
 	// Session is the job's.
 	Session string
-	// Tasks may be changed by policies, by the methods below where they do.
+	// Tasks may be changed by policies, by the methods below where one does it.
 	Tasks []controlplane.Submission
-	// Resources and Reservations are made in the same transaction as the tasks, and
-	// end with the job.
+	// Resources and Reservations are created in the same transaction as the tasks, and end with the
+	// job.
 	Resources    []Set
 	Reservations []Reservation
-	// Shared are the shared policies that those of the job refer to, by id.
+	// Shared holds the shared policies that the policies of the job refer to, by id.
 	Shared map[string]Policy
-	// Nodes are those that are registered, by name, for a policy that is NeedsNodes.
+	// Nodes holds the registered nodes by name, for a policy with NeedsNodes.
 	Nodes map[string]*types.Node
 
 	label   string
 	kind    string
-	opens   bool // it is an opener
+	opens   bool // the policy is an opener
 	finally []func() error
 	last    []func() error
 	claims  []claim
 	// either is the last policy that added alternatives.
 	either string
-	// ops is how many operations the store takes at once; 0: any number.
+	// ops is how many operations the store takes at once; 0 means any number.
 	ops int
-	// reads are the shared policies, as they were read.
+	// reads is the read set of the shared policies.
 	reads controlplane.ReadSet
-	// tooLong is about the first name that is, of the policy that is being applied.
+	// tooLong is the error of the first name of the current policy that is too long.
 	tooLong error
 }
 
-// Own returns the name of an ephemeral resource, or reservation, of the policy that is
-// being applied: the id of the job, the policy, and the suffix if there is one.
+// Own returns the name of an ephemeral resource, or reservation, of the current policy: the id of
+// the job, the policy, and the suffix if there is one.
 func (g *Group) Own(suffix string) string {
 	name := OwnName(g.ID, g.label, suffix)
 	if over := len(name) - types.MaxName; over > 0 && g.tooLong == nil {
@@ -126,8 +126,8 @@ func (g *Group) AskAll(name string, amount types.Quantity) {
 	}
 }
 
-// Either adds alternatives to the i-th task: with those that it has, every combination
-// is one, in the order of preference of those that were there first.
+// Either adds alternatives to the i-th task: each combination of an existing and a new one becomes
+// an alternative. The preference of the existing ones comes first.
 func (g *Group) Either(i int, alternatives ...types.Alternative) {
 	g.either = g.kind
 	t := &g.Tasks[i].Task
@@ -144,37 +144,36 @@ func (g *Group) Either(i int, alternatives ...types.Alternative) {
 	t.Alternatives = all
 }
 
-// Provide has the i-th task give a resource to its node.
+// Provide makes the i-th task provide a resource on its node.
 func (g *Group) Provide(i int, name string, amount types.Quantity, when types.When) {
 	t := &g.Tasks[i].Task
 	t.Provides = append(slices.Clone(t.Provides), types.Provide{Name: name, Amount: amount, When: when})
 }
 
-// Make has an ephemeral resource made with the tasks, which ends with the job.
+// Make creates an ephemeral resource with the tasks. It ends with the job.
 func (g *Group) Make(name string, capacity types.Quantity, where controlplane.Where) {
 	g.Resources = append(g.Resources, Set{Name: name, Capacity: capacity, Where: where, Options: OfJob(g.ID)})
 }
 
-// OfJob is a resource that ends with a job; of capacity 0 it is there, and closed.
+// OfJob returns options for a resource that ends with a job; capacity 0 leaves it there, closed.
 func OfJob(job string) controlplane.SetOptions {
 	return controlplane.SetOptions{Declare: true, Lifetime: types.OfJob, Owner: job}
 }
 
-// Reserve has bundles locked for the job, under an id.
+// Reserve creates a reservation for the job, under an id.
 func (g *Group) Reserve(id string, r types.Reservation) {
 	r.Job, r.Session = g.ID, g.Session
 	g.Reservations = append(g.Reservations, Reservation{ID: id, Reservation: r})
 }
 
-// Finally has f called when all policies of the job were applied: for one that goes by
-// what the others ask for.
+// Finally calls f after Apply of all policies of the job: for a policy that depends on the requests
+// of the others.
 func (g *Group) Finally(f func() error) { g.finally = append(g.finally, f) }
 
-// Lastly has f called after all that is called finally: for one that locks, or counts, all
-// of what is asked for.
+// Lastly calls f after all functions of Finally: for a policy that locks or counts all requests.
 func (g *Group) Lastly(f func() error) { g.last = append(g.last, f) }
 
-// Apply applies policies, in their order, and checks that they go together.
+// Apply applies policies in order, and checks that they do not exclude one another.
 func (g *Group) Apply(policies []Policy) error {
 	kinds := make([]types.Policy, len(policies))
 	for i, p := range policies {
@@ -202,7 +201,7 @@ func (g *Group) Apply(policies []Policy) error {
 	return Join(errs)
 }
 
-// later has functions of the i-th policy called as such, and their errors named.
+// later calls functions on behalf of the i-th policy, and puts its name in their errors.
 func (g *Group) later(i int, functions []func() error) {
 	kind, label := g.kind, g.label
 	for j, f := range functions {
@@ -216,7 +215,7 @@ func (g *Group) later(i int, functions []func() error) {
 	}
 }
 
-// checked returns an error of a policy, and that of the names that it made.
+// checked joins an error of a policy with the error of a name that is too long.
 func (g *Group) checked(err error) error {
 	err = errors.Join(err, g.tooLong)
 	g.tooLong = nil
@@ -226,12 +225,12 @@ func (g *Group) checked(err error) error {
 	return types.Errorf(types.ClassOf(err), "%w", err)
 }
 
-// named says of which policy an error is.
+// named adds the policy to an error.
 func (g *Group) named(i int, kind string, err error) error {
 	return types.Errorf(types.ClassOf(err), "policies[%d] (%s): %w", i, kind, err)
 }
 
-// Invalid is an error that names a parameter.
+// Invalid returns an error that names a parameter.
 func Invalid(format string, args ...any) error {
 	return types.Errorf(types.Invalid, "%w", fmt.Errorf(format, args...))
 }

@@ -7,13 +7,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Lacking are resources and reservations of others that a shared policy found not to be
-// there, or not to be enough, while tasks wait for them. It cares for them until it is
-// asked the next time: what it does may be another thing then.
+// Lacking holds resources and reservations of others that are absent or too small while tasks wait
+// for them, as a shared policy found. It holds until the next call of Next, which may find others.
 type Lacking map[cluster.ID]struct{}
 
-// NoteLacking notes that a task of a job waits for a resource. What is called after the job is not
-// noted, as the policies that the job names are asked for that anyway.
+// NoteLacking notes that a task of a job waits for a resource. It skips resources named after the
+// job, because changes of the job call its policies anyway.
 func (s *State) NoteLacking(job string, rid types.ResourceID) {
 	if s.Lacking == nil {
 		return

@@ -6,30 +6,30 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 )
 
-// opener is a Policy that has a resource of its own where there is room for who asks for it,
-// and where room is being made, as far as its law allows.
+// opener is a Policy with a resource of its own, which it places where a requesting task fits, and
+// where capacity is being made, within its limit.
 type opener interface {
 	Policy
 	Opens(s *State) Limit
 }
 
-// Limit says where room may be made for who asks for a resource of a policy.
+// Limit says where capacity may be made for a task that requests a resource of a policy.
 type Limit struct {
-	// name is that of the resource; empty if the policy has it where there is no room, too.
-	// each: there is one of each task, the name, a dot and a number.
+	// Name is the resource; empty means that the policy places it also where nothing fits. Each:
+	// each task has a resource of its own: the name, a dot and a number.
 	Name string
 	Each bool
-	// more is how many more may be in each rack, or zone; nil: any number anywhere.
+	// More is how many more each rack or zone may hold; nil means any number anywhere.
 	Over Domain
 	More map[string]int
 }
 
-// Covers reports whether a resource is what the law is about.
+// Covers reports whether the limit is about a resource.
 func (l Limit) Covers(name string) bool {
 	return name == l.Name || l.Each && strings.HasPrefix(name, l.Name+".")
 }
 
-// Limits returns those of the policies of a job.
+// Limits returns the limits of the policies of a job.
 func (s *State) Limits(job cluster.ID) []Limit {
 	c := s.View.Policies[job]
 	if c == nil || c.V == nil {

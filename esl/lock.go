@@ -11,13 +11,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Lock has all that the tasks ask for locked under an id, or nothing of it, and has them
-// draw on that: a bundle of each task, or one of so many that are together on a node. It is
-// for when every policy has said what it asks for: see Lastly. Invalid: something cannot be
-// locked.
+// Lock reserves all requests of the tasks under an id, all or nothing, and makes the tasks draw on
+// the reservation. It has one bundle for each task, or for each unit of tasks that share a node.
+// Call it after every policy has added its requests: see Lastly. Invalid: a request cannot be
+// reserved.
 //
-// The reservation collects what becomes free when it has waited long, and its bundles move
-// when a node is lost.
+// After a long wait the reservation accumulates capacity as it becomes free. Its bundles move when
+// their node is lost.
 func (g *Group) Lock(id string, each int) (types.Reservation, error) {
 	if err := g.lockable(); err != nil {
 		return types.Reservation{}, err
@@ -34,7 +34,7 @@ func (g *Group) Lock(id string, each int) (types.Reservation, error) {
 	for i, t := range members {
 		asked := t.Requests
 		if i > 0 && len(t.Devices) == 0 && slices.Equal(asked, before) {
-			t.Requests = members[i-1].Requests // as in most groups
+			t.Requests = members[i-1].Requests // the common case
 		} else {
 			DrawOn(t, id, provided)
 		}
@@ -47,9 +47,8 @@ func (g *Group) Lock(id string, each int) (types.Reservation, error) {
 	return r, err
 }
 
-// distinguish has tasks that ask for different things ask for a mark of their kind as
-// well, so that none draws on what was locked for another, and returns how many marks there
-// are.
+// distinguish makes tasks with different requests also request a mark of their kind, so that no
+// task draws on the bundle of another kind. It returns the number of marks.
 func (g *Group) distinguish() int {
 	if !slices.ContainsFunc(g.Tasks, func(s controlplane.Submission) bool { return !Alike(&s.Task, &g.Tasks[0].Task) }) {
 		return 0
@@ -73,13 +72,13 @@ func (g *Group) distinguish() int {
 	return len(marks)
 }
 
-// Alike reports whether two tasks ask for the same amounts, and neither for certain
-// devices, nor provides anything.
+// Alike reports whether two tasks request the same amounts, neither requests particular devices,
+// and neither provides a resource.
 func Alike(a, b *types.Task) bool {
 	return slices.Equal(a.Requests, b.Requests) && len(a.Devices)+len(b.Devices)+len(a.Provides)+len(b.Provides) == 0
 }
 
-// provides are the names of what tasks provide, which nobody can lock before.
+// provides returns the names of resources that tasks provide: no reservation can hold them before.
 func provides(members []*types.Task) map[string]bool {
 	names := make(map[string]bool)
 	for _, t := range members {
@@ -90,7 +89,7 @@ func provides(members []*types.Task) map[string]bool {
 	return names
 }
 
-// DrawOn has a task draw on a reservation.
+// DrawOn makes a task draw on a reservation.
 func DrawOn(t *types.Task, id string, provided map[string]bool) {
 	amounts := make(map[string]types.Quantity, len(t.Requests))
 	for _, x := range t.Requests {
@@ -105,8 +104,8 @@ func DrawOn(t *types.Task, id string, provided map[string]bool) {
 	}
 }
 
-// Relock returns the reservation that tasks draw on as id: as Lock made it, of those that
-// are given.
+// Relock returns the reservation with an id as Lock makes it, for the given tasks, which already
+// draw on it.
 func Relock(tasks []*types.Task, id string, each int) (types.Reservation, error) {
 	r := types.Reservation{Accumulate: true, Lost: types.MoveBundles, Session: tasks[0].Session}
 	var before *types.Task

@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// lockable refuses what cannot be locked, and says what to do about it.
+// lockable refuses requests that cannot be reserved, and says what to do.
 func (g *Group) lockable() error {
 	for i := range g.Tasks {
 		t := &g.Tasks[i].Task
@@ -37,15 +37,15 @@ func (g *Group) lockable() error {
 	return g.withinShared()
 }
 
-// fewEnough refuses what is more than can be locked at once: bundles of so many tasks each,
-// and marks for what differs among these, each of which is a resource of the submission.
+// fewEnough refuses more than one transaction can reserve: bundles of each tasks, and the marks
+// that tell different bundles apart, each a resource of the submission.
 func (g *Group) fewEnough(each, marks int) error {
 	n := len(g.Tasks)
 	if bundles := (n + each - 1) / each; bundles > types.MaxBundles {
 		return Invalid("tasks: %d are %d bundles to be locked at once, with %d on a node together, and %d is the most: have fewer tasks, or of a gang more on each node (perNode; escher run --per-node)",
 			n, bundles, each, types.MaxBundles)
 	}
-	const markCost = 2 // that it is nowhere, neither on nodes nor in the cluster
+	const markCost = 2 // checks that it is neither on nodes nor cluster-wide
 	if most := (g.ops - PlanBase) / markCost; g.ops > 0 && marks > most {
 		return Invalid("tasks: %d of them ask for %d different things by requests and devices, each of which is a resource of its own, and of these the store takes %d at once: "+
 			"have tasks ask for the same, or start etcd with a larger --max-txn-ops", n, marks, most)
@@ -55,11 +55,11 @@ func (g *Group) fewEnough(each, marks int) error {
 
 // limiter is a Shared policy that bounds how many tasks of a job begin at once.
 type limiter interface {
-	// CheckAtOnce refuses so many tasks that begin at once under the policy of an id. Invalid.
+	// CheckAtOnce refuses more tasks at once than the policy with the id allows. Invalid.
 	CheckAtOnce(id string, tasks int) error
 }
 
-// withinShared refuses what asks for more at once than a shared policy ever lets have.
+// withinShared refuses a group that needs more at once than a shared policy ever allows.
 func (g *Group) withinShared() error {
 	for _, id := range slices.Sorted(maps.Keys(g.Shared)) {
 		if p, ok := g.Shared[id].(limiter); ok {
@@ -80,7 +80,7 @@ func (g *Group) withinShared() error {
 			for i := range g.Tasks {
 				sum = sum.Add(g.Tasks[i].Task.Requests.Get(s.Name))
 			}
-			if s.Where.Cluster && s.Capacity > 0 && sum > s.Capacity { // of 0 it is closed, for now
+			if s.Where.Cluster && s.Capacity > 0 && sum > s.Capacity { // capacity 0 means closed for now
 				name := types.ResourceID(s.Name)
 				return Invalid("policies: what is locked is had at once, and it would be %s of %s, of which there is %s: have fewer tasks, or raise the limit of %s",
 					sum.Format(name), s.Name, s.Capacity.Format(name), id)

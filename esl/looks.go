@@ -15,24 +15,24 @@ import (
 // a group because of them with Precondition.
 type NeedsNodes interface {
 	Policy
-	// NeedsNodes reports whether it does.
+	// NeedsNodes reports whether Apply depends on the nodes.
 	NeedsNodes() bool
 }
 
-// nodesFor is how long a client goes by the nodes that it has read: what is refused
-// because of them is refused after another look alone.
+// nodesFor is how long a client reuses the nodes it has read. Before it refuses a group because of
+// them, it reads them again.
 const nodesFor = time.Minute
 
-// registered are the nodes as they were read last. The lock is never held while the store
-// is asked: a call that is canceled must not wait for another one.
+// registered caches the nodes read last. No call holds the lock while it reads the store, so that a
+// canceled call does not wait for another.
 type registered struct {
 	mu    sync.Mutex
 	read  time.Time
 	nodes map[string]*types.Node
 }
 
-// look returns the registered nodes by name, nil if none of the policies goes by them, and
-// whether they were read just now. A node of which it is not known what it has is nil.
+// look returns the registered nodes by name, and whether it has just read them; nil if no policy
+// needs them. A node whose description cannot be read is nil.
 func (c *Client) look(ctx context.Context, policies []Policy, again bool) (nodes map[string]*types.Node, fresh bool, err error) {
 	if !slices.ContainsFunc(policies, func(p Policy) bool { l, ok := p.(NeedsNodes); return ok && l.NeedsNodes() }) {
 		return nil, true, nil
@@ -50,7 +50,7 @@ func (c *Client) look(ctx context.Context, policies []Policy, again bool) (nodes
 	for _, kv := range kvs {
 		n := &types.Node{}
 		if err := types.Decode(kv.Value, n); err != nil {
-			n = nil // of a later version
+			n = nil // written by a later version
 		}
 		nodes[strings.TrimPrefix(kv.Key, controlplane.Prefix(controlplane.Nodes))] = n
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// hung is a store of which no listing is answered.
+// hung is a store that answers no listing.
 type hung struct {
 	*memstore.Store
 	asked chan struct{}
@@ -26,8 +26,8 @@ func (s *hung) List(ctx context.Context, _ controlplane.ListOptions) (controlpla
 	return controlplane.Page{}, types.Errorf(types.Unavailable, "list: %w", ctx.Err())
 }
 
-// TestCanceledSubmitWaitsForNoOther: a Submit that is canceled returns while another one of
-// the same client waits for the store.
+// TestCanceledSubmitWaitsForNoOther cancels a Submit while another one of the same client waits for
+// the store: it returns.
 func TestCanceledSubmitWaitsForNoOther(t *testing.T) {
 	store := &hung{Store: memstore.New(), asked: make(chan struct{}, 2)}
 	c, err := controlplane.New(store, "a")

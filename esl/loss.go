@@ -7,21 +7,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Loss is what becomes of the tasks of a job when one of them fails, or is lost.
+// Loss says what happens to the tasks of a job when one of them fails or is lost.
 type Loss string
 
-// Fail ends all of them, and is what holds if nothing is said. Restart runs all of them
-// again: they are at the same attempt. Alone runs the one again, and the others go on.
+// Fail ends all tasks; it is the default. Restart runs all tasks again, so that they are at the
+// same attempt. Alone runs the one task again, and the others go on.
 const (
 	Fail    Loss = "fail"
 	Restart Loss = "restart"
 	Alone   Loss = "alone"
 )
 
-// Choices are what it may be.
+// Choices returns the valid values.
 func (Loss) Choices() []string { return []string{string(Fail), string(Restart), string(Alone)} }
 
-// Check returns what is wrong with it, and with how many restarts it allows.
+// Check returns the errors of the value and of the number of restarts.
 func (l Loss) Check(restarts int) (errs []error) {
 	if l != "" && !slices.Contains(l.Choices(), string(l)) {
 		errs = append(errs, Invalid("onLoss: %q is unknown: use %s", string(l), strings.Join(l.Choices(), ", ")))
@@ -35,8 +35,8 @@ func (l Loss) Check(restarts int) (errs []error) {
 	return errs
 }
 
-// LostBundles is what becomes of a place when its node is lost: only members that are alone go on
-// with what is left of it.
+// LostBundles returns what happens to bundles on a lost node: only with Alone do members go on with
+// the remaining bundles.
 func (l Loss) LostBundles() types.LostBundles {
 	if l == Alone {
 		return types.MoveBundles

@@ -9,11 +9,10 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 )
 
-// Plan is what a policy wants done now, all of it or nothing, in one transaction. It is
-// done on the condition that the policy is there as it was; Evict and Stop are of
-// attempts and tasks that have not ended by then. Of one that has nothing but changes of
-// resources, or evictions, or stops, and is larger than the store takes at once, a part is
-// done, and the policy decides anew.
+// Plan holds the changes that a policy wants now, all or none, in one transaction. Its condition is
+// that the policy has not changed. Evict and Stop skip attempts and tasks that have ended by then.
+// A plan of only resource changes, only evictions or only stops that is too large for one
+// transaction is carried out in part, and the policy decides again.
 type Plan struct {
 	Set       []Set
 	Reserve   []Reservation
@@ -21,13 +20,13 @@ type Plan struct {
 	Stop      []Stop
 	Evict     []Evict
 	Raise     []Raise
-	// Whole tells that the plan is never to be done in parts.
+	// Whole forbids to carry out the plan in part.
 	Whole bool
-	// If is what must not have changed besides.
+	// If holds further objects that must not have changed.
 	If controlplane.ReadSet
-	// Again is when to look again even if nothing changes; zero: never.
+	// RequeueAfter is when to call Next again even without a change; zero means never.
 	RequeueAfter time.Time
-	// Reason says in words why, for the log.
+	// Reason explains the plan in the log.
 	Reason string
 }
 
@@ -41,19 +40,19 @@ type Stop struct {
 type Evict struct {
 	Task    string
 	Attempt int
-	// Reason is in words, for the status of the task; empty: that it is evicted.
+	// Reason is for the status of the task; empty means a general text about eviction.
 	Reason string
 }
 
-// Raise has a task, or with Reservation a reservation, come earlier while it waits, as if
-// its priority were higher by so much: see controlplane.Transaction.Raise.
+// Raise puts a waiting task, or with Reservation a reservation, earlier in the queue, as if its
+// priority were that much higher: see controlplane.Transaction.Raise.
 type Raise struct {
 	ID          string
 	Reservation bool
 	By          int
 }
 
-// Nothing reports whether there is nothing to be done.
+// Nothing reports whether the plan has no changes.
 func (p *Plan) Nothing() bool {
 	return len(p.Set)+len(p.Reserve)+len(p.Unreserve)+len(p.Stop)+len(p.Evict)+len(p.Raise) == 0
 }
@@ -62,17 +61,17 @@ func SortNodes(nodes []*cluster.Node) {
 	slices.SortFunc(nodes, func(a, b *cluster.Node) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// PlanBase is how many compares a plan has besides those of its changes, at least.
+// PlanBase is the least number of compares of a plan besides those of its changes.
 const PlanBase = 8
 
-// SetCost is how many compares the change of a pool takes at most: that it is as it was,
-// that it is on no node, and that its owner is there.
+// SetCost is the most compares that one change of a pool takes: it is unchanged, it is on no node,
+// and its owner exists.
 const SetCost = 3
 
-// PerPlan is how many changes a plan has at most, whatever the store takes.
+// PerPlan is the most changes in a plan, whatever the store takes.
 const PerPlan = 100
 
-// MaxChanges is how many pools a plan may set: as many as fit a transaction of the store.
+// MaxChanges is how many pools a plan may set: as many as fit in a transaction of the store.
 func (s *State) MaxChanges() int {
 	if s.Ops == 0 {
 		return PerPlan

@@ -84,9 +84,8 @@ func (k Kinds) Names() []string {
 	return names
 }
 
-// Read makes a policy of what is stored; of a kind with a domain that is not known, a
-// Foreign. NotFound: the kind is not known. Invalid: a parameter is none of the kind's, or
-// of another type.
+// Read makes a policy from its stored form; a Foreign if its kind is unknown and has a domain.
+// NotFound: the kind is not known. Invalid: a parameter is unknown, or has the wrong type.
 func (k Kinds) Read(p types.Policy) (Policy, error) {
 	f, ok := k[p.Kind]
 	if !ok && foreign(p.Kind) {
@@ -104,7 +103,7 @@ func (k Kinds) Read(p types.Policy) (Policy, error) {
 		return made, nil
 	}
 	into := reflect.New(reflect.TypeOf(made))
-	into.Elem().Set(reflect.ValueOf(made)) // what it has beside parameters
+	into.Elem().Set(reflect.ValueOf(made)) // defaults beside the parameters
 	d := json.NewDecoder(strings.NewReader(p.With))
 	d.DisallowUnknownFields()
 	err := d.Decode(into.Interface())
@@ -123,7 +122,7 @@ func (k Kinds) Read(p types.Policy) (Policy, error) {
 	return into.Elem().Interface().(Policy), nil
 }
 
-// Stored returns a policy as it is stored.
+// Stored returns the stored form of a policy.
 func Stored(p Policy) (types.Policy, error) {
 	with, err := json.Marshal(p)
 	if err != nil {
@@ -136,8 +135,8 @@ func Stored(p Policy) (types.Policy, error) {
 	return types.Policy{Kind: p.Kind(), With: text}, nil
 }
 
-// Labels are what names of the policies of a job begin with: the kind without the domain,
-// with a number where that is taken.
+// Labels returns the labels that names of the policies of a job contain: the kind without the
+// domain, with a number where that is taken.
 func Labels(policies []types.Policy) []string {
 	taken := make(map[string]bool, len(policies))
 	out := make([]string, len(policies))
@@ -156,9 +155,8 @@ func Labels(policies []types.Policy) []string {
 }
 
 // ClusterScoped is a Controller that depends on the whole cluster: Next is called after every
-// change. For other controllers, Next is called after changes of their job and of nodes. Of their job
-// are its tasks, statuses and the objects named after it. A shared policy counts the jobs that
-// refer to it as its own.
+// change. For other controllers, Next is called after changes of nodes, and of the tasks, statuses
+// and objects named after their job. A shared policy counts the jobs that refer to it as its own.
 type ClusterScoped interface {
 	Controller
 	ClusterScoped()
@@ -175,13 +173,12 @@ type Watcher interface {
 // RateLimited is a Controller whose Next reads much of the cluster, and is called less often.
 type RateLimited interface {
 	Controller
-	// Pace is the least time between two looks. It is called once, when the policy is
-	// read.
+	// Pace is the least time between two calls. It is called once, when the policy is read.
 	Pace() time.Duration
 }
 
-// Validator is a Policy that checks its parameters by themselves. Who keeps it says what is
-// wrong with them, as who submitted it in a file may not know the policy.
+// Validator is a Policy that checks its parameters by themselves. The program that runs the policy
+// reports the errors, because a submitter with a file may not know the policy.
 type Validator interface {
 	Policy
 	// Validate checks the parameters. Invalid: the error names one, its value and the
@@ -189,7 +186,7 @@ type Validator interface {
 	Validate() error
 }
 
-// misread says of an error of encoding/json which parameter of a policy is wrong.
+// misread names the wrong parameter of a policy in an error of encoding/json.
 func misread(err error, parameters reflect.Type) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		return fmt.Errorf("%s: a %s is given: write what is of type %s", wrong.Field, wrong.Value, wrong.Type)

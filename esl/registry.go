@@ -5,23 +5,23 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Registry is the policies of a view, each read once, and which jobs refer to which shared
-// ones.
+// Registry holds the policies of a view, each read once, and which jobs refer to which shared
+// policies.
 type Registry struct {
 	kinds Kinds
 	pages map[cluster.ID]*Entry
-	// referring are the jobs that refer to a shared policy.
+	// referring holds the jobs that refer to a shared policy.
 	referring map[cluster.ID]map[cluster.ID]struct{}
 }
 
-// Entry is the policies of one key, in their order.
+// Entry holds the policies of one key, in their order.
 type Entry struct {
 	mod    int64
 	Labels []string
-	// policies are nil where the kind is not known, or wrong says what is wrong.
+	// Policies has nil where the kind is not known, or where the policy is marked as wrong.
 	Policies []Policy
 	Wrong    []error
-	// shared is which shared one each refers to, "" for none; refers are all of these.
+	// shared is the shared policy that each refers to, "" for none; refers are all of these.
 	shared []string
 	refers []cluster.ID
 }
@@ -39,8 +39,7 @@ func registryOf(v *cluster.View, kinds Kinds) *Registry {
 	return b
 }
 
-// Set takes in the policies of a key as they are now, and returns them; nil if there are
-// none.
+// Set stores the current policies of a key, and returns them; nil if there are none.
 func (b *Registry) Set(id cluster.ID, c *cluster.Cell[types.Policies]) *Entry {
 	if was := b.pages[id]; was != nil {
 		for _, shared := range was.refers {
@@ -78,7 +77,7 @@ func readEntry(id cluster.ID, c *cluster.Cell[types.Policies], kinds Kinds) *Ent
 	return p
 }
 
-// readOne reads a policy, and which shared one it refers to.
+// readOne reads a policy, and the shared policy that it refers to.
 func readOne(stored types.Policy, kinds Kinds) (policy Policy, shared string, err error) {
 	panicked := Contain(func() {
 		if policy, err = kinds.Read(stored); err != nil {
@@ -94,7 +93,7 @@ func readOne(stored types.Policy, kinds Kinds) (policy Policy, shared string, er
 	return policy, shared, err
 }
 
-// SharedOf returns the shared policies that those of a job refer to.
+// SharedOf returns the shared policies that a job refers to.
 func (b *Registry) SharedOf(job cluster.ID) []cluster.ID {
 	if p := b.pages[job]; p != nil {
 		return p.refers
@@ -102,7 +101,7 @@ func (b *Registry) SharedOf(job cluster.ID) []cluster.ID {
 	return nil
 }
 
-// from returns the policies of jobs that refer to a shared one, by job.
+// from returns the policies that refer to a shared policy, by job.
 func (b *Registry) from(shared cluster.ID) map[string]Policy {
 	out := make(map[string]Policy, len(b.referring[shared]))
 	for job := range b.referring[shared] {

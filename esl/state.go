@@ -7,34 +7,34 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// State is what a policy decides on: the cluster at one revision, and whose turn it is.
+// State is the input of a decision: the cluster at one revision, and the policy that decides.
 type State struct {
-	// View is the whole cluster; it must not be changed, and nothing of it be kept.
+	// View is the whole cluster. A policy must neither change it nor keep any of it.
 	View *cluster.View
 	// Now is the time.
 	Now time.Time
-	// Namespace is that of the policy, ID what it is kept under: its job, or an id of
-	// its own if it is shared.
+	// Namespace is the policy's. ID is the key of the policy: its job, or its own id if it is
+	// shared.
 	Namespace, ID string
-	// Job is the id of its job; empty if it is shared.
+	// Job is the id of its job; empty if the policy is shared.
 	Job string
 
 	Label string
 	Kinds Kinds
-	// book has the policies of the view; it is made of kinds when there is none.
+	// Registry has the policies of the view; nil means that Kinds reads them on demand.
 	Registry *Registry
-	// ops is how many operations the store takes at once; 0: any number.
+	// Ops is how many operations the store takes at once; 0 means any number.
 	Ops int
-	// memo is what remembered keeps; nil for nowhere.
+	// Memo stores the result of Remember; nil stores nothing.
 	Memo *any
-	// once is what Once remembers.
+	// once stores the results of Once.
 	once map[string]bool
-	// lacks is what lack notes; nil for nowhere.
+	// Lacking collects what NoteLacking notes; nil collects nothing.
 	Lacking Lacking
 }
 
-// Remember returns what f makes, once for a policy that is kept: for what is made of its
-// parameters and names alone.
+// Remember returns the result of f, and calls it once while a policy runs. f may use only the
+// parameters and names of the policy.
 func Remember[T any](s *State, f func() T) T {
 	if s.Memo == nil {
 		return f()
@@ -47,7 +47,7 @@ func Remember[T any](s *State, f func() T) T {
 	return made
 }
 
-// Once returns what f returns, and calls it once for a key while the policy decides.
+// Once returns the result of f, and calls it once for each key in a decision.
 func (s *State) Once(key string, f func() bool) bool {
 	if known, ok := s.once[key]; ok {
 		return known
@@ -62,12 +62,12 @@ func (s *State) Once(key string, f func() bool) bool {
 // Own returns what Group.Own returned.
 func (s *State) Own(suffix string) string { return OwnName(s.ID, s.Label, suffix) }
 
-// Members returns the tasks of the job, by id, also those that have ended.
+// Members returns the tasks of the job, by id, ended ones included.
 func (s *State) Members() []*cluster.Task {
 	return s.View.Members(cluster.ID{Namespace: s.Namespace, ID: s.Job})
 }
 
-// Ended reports whether all tasks of the job have.
+// Ended reports whether all tasks of the job have ended.
 func (s *State) Ended() bool {
 	for _, t := range s.Members() {
 		if !t.Phase().Ended() {
@@ -77,17 +77,17 @@ func (s *State) Ended() bool {
 	return true
 }
 
-// Pool returns the cluster-wide resource of a name, nil if there is none.
+// Pool returns the cluster-wide resource with a name; nil if there is none.
 func (s *State) Pool(name string) *cluster.Pool {
 	return s.View.Pool(types.Resolve(s.Namespace, name))
 }
 
-// Reservation returns the reservation of an id with its grant, nil if there is neither.
+// Reservation returns the reservation with an id and its grant; nil if there is neither.
 func (s *State) Reservation(id string) *cluster.Reservation {
 	return s.View.Reservations[cluster.ID{Namespace: s.Namespace, ID: id}]
 }
 
-// Nodes returns the nodes that tasks may be bound to: alive, and not cordoned.
+// Nodes returns the nodes that accept tasks: alive, and not cordoned.
 func (s *State) Nodes() []*cluster.Node {
 	var out []*cluster.Node
 	for _, n := range s.View.Nodes {
@@ -99,7 +99,7 @@ func (s *State) Nodes() []*cluster.Node {
 	return out
 }
 
-// Referring returns the policies of jobs that refer to the shared policy, by job.
+// Referring returns the policies that refer to the shared policy, by job.
 func (s *State) Referring() map[string]Policy {
 	if s.Registry == nil {
 		s.Registry = registryOf(s.View, s.Kinds)
@@ -107,13 +107,13 @@ func (s *State) Referring() map[string]Policy {
 	return s.Registry.from(cluster.ID{Namespace: s.Namespace, ID: s.ID})
 }
 
-// JobTasks returns the tasks of a job, by id, also those that have ended.
+// JobTasks returns the tasks of a job, by id, ended ones included.
 func (s *State) JobTasks(job string) []*cluster.Task {
 	return s.View.Members(cluster.ID{Namespace: s.Namespace, ID: job})
 }
 
-// Collector returns for whom what becomes free in the cluster is collected at present, "" if for
-// nobody: for one at a time, not counting what is collected on nodes that were chosen for that.
+// Collector names the reservation that accumulates free capacity, "" if there is none. Only one
+// does at a time, apart from AtOnce reservations, which collect on chosen nodes.
 func (s *State) Collector() string {
 	for id, r := range s.View.Reservations {
 		if !r.Current() || r.Grant.V.Phase != types.Accumulating || r.Info.V.AtOnce {
@@ -134,8 +134,8 @@ func (s *State) OfShared(id, kind string) *State {
 	return &of
 }
 
-// SharedPolicy returns the shared policy of an id, and its state; nil if there is none that is
-// known.
+// SharedPolicy returns the shared policy with an id, and its state; nil if it does not exist or its
+// kind is unknown.
 func (s *State) SharedPolicy(id string) (Policy, *State) {
 	c := s.View.Policies[cluster.ID{Namespace: s.Namespace, ID: id}]
 	if c == nil || c.V == nil || len(c.V.Policies) == 0 {

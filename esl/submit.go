@@ -10,26 +10,25 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Client submits jobs with policies, in the namespace of the client below it.
+// Client submits jobs with policies, in the namespace of its controlplane client.
 type Client struct {
 	*controlplane.Client
-	// Kinds are what shared policies may be.
+	// Kinds are the known kinds of shared policies.
 	Kinds Kinds
 
 	registered registered
 }
 
-// MaxJob is how long the id of a job with policies may be, in bytes: names of what the
-// policies make begin with it.
+// MaxJob is the most bytes in the id of a job with policies: the names of objects that the policies
+// create begin with it.
 const MaxJob = 40
 
-// Submit submits a job with policies, all of it in one transaction: tasks, what the
-// policies make for them, and the policies themselves, which are then kept by a server,
-// or by whoever has the session of the job. What is too large for one is as visible as if
-// it were: see controlplane.Transaction.InParts.
+// Submit submits a job in one transaction: tasks, what the policies create for them, and the
+// policies. A server runs these, or the holder of the job's session. A job too large for one
+// transaction becomes visible as if it were one: see controlplane.Transaction.InParts.
 //
-// Invalid: a policy, or two together, can never be met, or is misspelt; the error names
-// all that is wrong. Others as of controlplane.Client.Launch.
+// Invalid: a policy, or two together, can never be satisfied, or is misspelled; the error names all
+// problems. Others as of controlplane.Client.Launch.
 func (c *Client) Submit(ctx context.Context, job Job, policies ...Policy) (controlplane.Launched, error) {
 	t, launched, err := c.Prepare(ctx, job, policies...)
 	if err != nil {
@@ -43,7 +42,7 @@ func (c *Client) Submit(ctx context.Context, job Job, policies ...Policy) (contr
 	return launched, nil
 }
 
-// Prepare is Submit up to the commit: for who adds to the transaction, or previews it.
+// Prepare is Submit without the commit: to add to the transaction, or to preview it.
 func (c *Client) Prepare(ctx context.Context, job Job, policies ...Policy) (*controlplane.Transaction, controlplane.Launched, error) {
 	e, err := c.Expand(ctx, job, policies...)
 	if err != nil {
@@ -53,16 +52,16 @@ func (c *Client) Prepare(ctx context.Context, job Job, policies ...Policy) (*con
 	return t, e.Add(t), nil
 }
 
-// Expanded is a job with all that its policies add to it, before anything is written.
+// Expanded is a job with the additions of its policies, before anything is written.
 type Expanded struct {
 	*Group
 
 	noneSince int64
-	// drawn tells that nobody chose the id.
+	// drawn reports whether the client generated the id.
 	drawn bool
 	wish  string
 	kept  types.Policies
-	// reads are the shared policies that were decided on.
+	// reads is the read set of the shared policies.
 	reads controlplane.ReadSet
 }
 
@@ -86,7 +85,7 @@ func (c *Client) Expand(ctx context.Context, job Job, policies ...Policy) (*Expa
 	return e, nil
 }
 
-// Add adds all of it to a transaction.
+// Add adds the job and its additions to a transaction.
 func (e *Expanded) Add(t *controlplane.Transaction) controlplane.Launched {
 	t.If(e.reads)
 	launched := t.LaunchJob(controlplane.Job{ID: e.ID, Drawn: e.drawn, Name: e.Name, NoneSince: e.noneSince, Wish: e.wish}, e.Tasks...)
@@ -102,7 +101,7 @@ func (e *Expanded) Add(t *controlplane.Transaction) controlplane.Launched {
 	return launched
 }
 
-// nameOf returns what a job is called in errors.
+// nameOf returns the name of a job in errors.
 func nameOf(job Job) string {
 	if name := cmp.Or(job.ID, job.Name); name != "" {
 		return "job " + name
@@ -110,8 +109,8 @@ func nameOf(job Job) string {
 	return "job without a name"
 }
 
-// group makes a group of a job, and applies policies to it. What they refuse because of
-// nodes as they were is decided once more, on those that there are.
+// group makes a group of a job, and applies policies to it. If they refuse because of cached nodes,
+// it reads the nodes and applies them again.
 func (c *Client) group(ctx context.Context, job Job, policies []Policy) (*Group, error) {
 	if len(job.Tasks) == 0 {
 		return nil, Invalid("tasks: there are none: give at least one")
@@ -141,7 +140,7 @@ func (c *Client) group(ctx context.Context, job Job, policies []Policy) (*Group,
 	return g, err
 }
 
-// applied returns the group of a job to which policies have been applied.
+// applied returns the group of a job after its policies have been applied.
 func (c *Client) applied(job Job, policies []Policy, shared map[string]Policy, nodes map[string]*types.Node) (*Group, error) {
 	g := &Group{
 		Namespace: c.Namespace(), ID: job.ID, Name: job.Name, Session: job.Session, Tasks: slices.Clone(job.Tasks), Shared: shared, Nodes: nodes,
@@ -158,7 +157,7 @@ func (c *Client) applied(job Job, policies []Policy, shared map[string]Policy, n
 	return g, g.Apply(policies)
 }
 
-// newJob makes an id for a job with policies.
+// newJob generates an id for a job with policies.
 func newJob(name string) string {
 	if name == "" {
 		name = "job"

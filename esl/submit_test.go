@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// maker makes, reserves and asks for something, and can be wrong.
+// maker makes, reserves and requests something, and can be wrong.
 type maker struct {
 	Wrong  string `json:"wrong,omitempty"`
 	Suffix string `json:"suffix,omitempty"`
@@ -38,7 +38,7 @@ func job(id string, n int) esl.Job {
 	return esl.Job{ID: id, Tasks: esl.Copies(n, task)}
 }
 
-// TestSubmitIsOneTransaction: all that belongs to a job has one revision.
+// TestSubmitIsOneTransaction: all objects of a job have one revision.
 func TestSubmitIsOneTransaction(t *testing.T) {
 	w := esltest.NewWorld(t, esltest.NewRecord(nil))
 	done, err := w.Jobs.Submit(t.Context(), job("a", 3), maker{}, &esltest.Counter{Name: "c"}, maker{Suffix: "x"})
@@ -82,7 +82,7 @@ func TestSubmitIsOneTransaction(t *testing.T) {
 	}
 }
 
-// TestRefused: what is wrong is said, all of it, and nothing is written.
+// TestRefused reports all errors, and writes nothing.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		job      esl.Job
@@ -144,7 +144,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// claims wants all together, or so many at most.
+// claims demands all together, or so many at most.
 type claims struct {
 	In   esl.Domain `json:"in"`
 	Most int        `json:"most"`
@@ -197,8 +197,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestSharedChanged: a job is not submitted under a shared policy that was changed, or
-// withdrawn, since it was looked at.
+// TestSharedChanged refuses a job under a shared policy that was changed or withdrawn since it was
+// read.
 func TestSharedChanged(t *testing.T) {
 	for name, change := range map[string]func(w *esltest.World) error{
 		"changed": func(w *esltest.World) error {
@@ -225,7 +225,7 @@ func TestSharedChanged(t *testing.T) {
 	}
 }
 
-// TestWithdraw removes what was made, unless jobs refer to it.
+// TestWithdraw removes the policy's objects, unless jobs refer to it.
 func TestWithdraw(t *testing.T) {
 	w := esltest.NewWorld(t, esltest.NewRecord(nil))
 	ctx := t.Context()
@@ -282,7 +282,7 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// TestWhyOfForeign says that nobody has made what the tasks wait for, until somebody does.
+// TestWhyOfForeign says that the requested resource does not exist, until it does.
 func TestWhyOfForeign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(nil))
@@ -301,7 +301,7 @@ func TestWhyOfForeign(t *testing.T) {
 	})
 }
 
-// TestAttachedKeeps: what an application submits ends with it, and is kept by it alone.
+// TestAttachedKeeps: the objects of an application end with it, and only it runs its policies.
 func TestAttachedKeeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(func(_ string, s *esl.State) esl.Plan { return esltest.SetOwn(s, 1000) }))
@@ -339,8 +339,8 @@ func TestAttachedKeeps(t *testing.T) {
 	})
 }
 
-// TestDetached: what an application closes is gone at once, without waiting for its session
-// to run out.
+// TestDetached: a closed application's objects are gone at once, without waiting for its session to
+// expire.
 func TestDetached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(nil))
@@ -357,7 +357,7 @@ func TestDetached(t *testing.T) {
 	})
 }
 
-// TestWithdrawMeetsJob: a job comes between the look and the withdrawal.
+// TestWithdrawMeetsJob submits a job between the check and the withdrawal.
 func TestWithdrawMeetsJob(t *testing.T) {
 	w := esltest.NewWorld(t, esltest.NewRecord(nil))
 	if err := w.Jobs.Declare(t.Context(), "s", &esltest.Shared{Counter: esltest.Counter{Name: "one"}}, ""); err != nil {
@@ -380,7 +380,7 @@ func TestWithdrawMeetsJob(t *testing.T) {
 	}
 }
 
-// TestWishedIsKnownAgain: what was wished for is written with the job if that is asked for.
+// TestWishedIsKnownAgain writes the digest of a job's description if Wished is set.
 func TestWishedIsKnownAgain(t *testing.T) {
 	for _, wished := range []bool{false, true} {
 		w := esltest.NewWorld(t, esltest.NewRecord(nil))

@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Why returns what a task waits for on account of the policies of its job, a sentence
-// each; nothing if it waits for none of them.
+// Why returns the reasons why a task waits for policies of its job, a sentence each; nothing if it
+// waits for none of them.
 func Why(v *cluster.View, kinds Kinds, task cluster.ID, now time.Time) []string {
 	t := v.Task(task)
 	if t == nil || t.Info.V == nil || t.Info.V.Job == "" {

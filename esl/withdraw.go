@@ -10,9 +10,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// shared reads the shared policies that others refer to, but for those declared, which are
-// of the same transaction. The read set is what was read of the store: who goes by it
-// submits nothing under a policy that has been changed, or withdrawn, since.
+// shared reads the shared policies that policies refer to, except those declared in the same
+// transaction. A submission on condition of the read set fails if one of them has been changed or
+// withdrawn since.
 func (c *Client) shared(ctx context.Context, declared map[string]Policy, policies []Policy) (map[string]Policy, controlplane.ReadSet, error) {
 	out, reads := make(map[string]Policy), make(controlplane.ReadSet)
 	type reference struct{ kind, id string }
@@ -39,7 +39,7 @@ func (c *Client) shared(ctx context.Context, declared map[string]Policy, policie
 	return out, reads, nil
 }
 
-// readShared reads the shared policy of an id.
+// readShared reads the shared policy with an id.
 func (c *Client) readShared(ctx context.Context, id string) (Policy, int64, error) {
 	if err := types.ValidateName("the name of a shared policy", id); err != nil {
 		return nil, 0, err
@@ -57,18 +57,16 @@ func (c *Client) readShared(ctx context.Context, id string) (Policy, int64, erro
 	return policy, revision, err
 }
 
-// withdrawTries is how often it is looked again who refers to a policy, when somebody has
-// just begun to, or ended.
+// withdrawTries is how often Withdraw tries when jobs that refer to the policy come or go
+// meanwhile.
 const withdrawTries = 10
 
-// Withdraw ends the shared policy of an id, and removes the resources that it has made:
-// those that are named after it, and are of no job. Who holds of them goes on. It is one
-// transaction; what has no room in that ends with the policy, and is removed by the
-// collector a moment later, whatever becomes of the caller. What a version has made that
-// gave it no lifetime is removed before, in parts: the policy makes it anew if the caller
-// dies between these. NotFound: there is none.
-// Precondition: policies of jobs refer to it, which the error names, and it is not forced;
-// their tasks that wait would do so for ever.
+// Withdraw ends the shared policy with an id, and removes the resources named after it that belong
+// to no job. Tasks that hold of them go on. It is one transaction. The garbage collector removes
+// soon what does not fit in it, even if the caller dies. Resources from an older version, without a
+// lifetime, go first, in parts: the policy creates them again if the caller dies in between.
+// NotFound: there is none. Precondition: jobs refer to the policy, and force is false. Their
+// waiting tasks would wait for ever. The error names one.
 func (c *Client) Withdraw(ctx context.Context, id string, force bool) error {
 	for try := 1; ; try++ {
 		err := c.withdraw(ctx, id, force)
@@ -116,16 +114,16 @@ func (c *Client) withdraw(ctx context.Context, id string, force bool) error {
 	return err
 }
 
-// created are resources, by name, where they are: each once.
+// created holds the names of resources by where they are, each once.
 type created struct {
 	pools []string
-	// every are on every node, and what nodes have of these goes with them; own are on
-	// nodes alone.
+	// every is on every node, and includes what single nodes have of these; own is on single nodes
+	// only.
 	every []string
 	own   map[string][]string
 }
 
-// remove adds that all of them go.
+// remove adds the removal of all of them to a transaction.
 func (m *created) remove(t *controlplane.Transaction) {
 	gone := func(name string, where controlplane.Where) { t.SetResource(name, 0, where, controlplane.SetOptions{}) }
 	for _, name := range m.pools {
@@ -139,7 +137,7 @@ func (m *created) remove(t *controlplane.Transaction) {
 	}
 }
 
-// keys returns how many there are in the store.
+// keys returns how many keys they have in the store.
 func (m *created) keys() int {
 	n := len(m.pools) + len(m.every)
 	for _, on := range m.own {
@@ -148,7 +146,7 @@ func (m *created) keys() int {
 	return n
 }
 
-// first returns as many of them as take so many keys: what is on nodes alone last.
+// first returns as many of them as take at most so many keys; those on single nodes come last.
 func (m *created) first(most int) *created {
 	out := created{own: make(map[string][]string)}
 	n := min(most, len(m.pools))
@@ -166,8 +164,8 @@ func (m *created) first(most int) *created {
 	return &out
 }
 
-// madeBy returns the resources that are named after shared policies, and are of no job; and
-// those of them, but for what every node has, that do not end with the policy.
+// madeBy returns the resources named after a shared policy that belong to no job. lasting are those
+// that do not end with the policy, except those on every node.
 func (c *Client) madeBy(ctx context.Context, id string, kept types.Policies) (m, lasting created, err error) {
 	m.own, lasting.own = make(map[string][]string), make(map[string][]string)
 	prefix := controlplane.Prefix(controlplane.Resources, c.Namespace())
@@ -189,12 +187,12 @@ func (c *Client) madeBy(ctx context.Context, id string, kept types.Policies) (m,
 			}
 		}
 	}
-	slices.Sort(m.pools) // what it has from the first moment on comes first
+	slices.Sort(m.pools) // those created at declaration come first
 	slices.Sort(m.every)
 	return m, lasting, nil
 }
 
-// add adds a resource where it is.
+// add adds a resource by where it is.
 func (m *created) add(at controlplane.Key) {
 	switch at.Where {
 	case types.ClusterWide:
@@ -206,8 +204,7 @@ func (m *created) add(at controlplane.Key) {
 	}
 }
 
-// referring returns the jobs that refer to a shared policy, sorted, and the revision at
-// which that was read.
+// referring returns the jobs that refer to a shared policy, sorted, and the revision of that read.
 func (c *Client) referring(ctx context.Context, id string) ([]string, int64, error) {
 	kvs, at, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Policies, c.Namespace())})
 	if err != nil {
@@ -215,7 +212,7 @@ func (c *Client) referring(ctx context.Context, id string) ([]string, int64, err
 	}
 	v := cluster.New()
 	for _, kv := range kvs {
-		_, _, _ = v.Apply(controlplane.Event{KV: kv}) // what cannot be read counts as absent
+		_, _, _ = v.Apply(controlplane.Event{KV: kv}) // unreadable policies count as absent
 	}
 	var jobs []string
 	for job := range registryOf(v, c.Kinds).from(cluster.ID{Namespace: c.Namespace(), ID: id}) {

@@ -13,8 +13,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestWithdrawLeavesOthers: only what the policy has made goes, not what others have made
-// under names that begin like it, or that is of a job.
+// TestWithdrawLeavesOthers removes only the policy's objects, not those of others with names that
+// begin like it, or those of a job.
 func TestWithdrawLeavesOthers(t *testing.T) {
 	w := esltest.NewWorld(t, esltest.NewRecord(nil))
 	ctx := t.Context()
@@ -36,8 +36,8 @@ func TestWithdrawLeavesOthers(t *testing.T) {
 	}
 }
 
-// TestWithdrawFormer: what a version has made that gave it no lifetime goes, too, be it more than
-// goes into one transaction, and whether the policy is kept meanwhile or not.
+// TestWithdrawFormer removes resources of an older version without a lifetime, too, even more than
+// one transaction takes, and whether the policy runs meanwhile or not.
 func TestWithdrawFormer(t *testing.T) {
 	for name, kept := range map[string]bool{"kept": true, "not kept": false} {
 		t.Run(name, func(t *testing.T) {

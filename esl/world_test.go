@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// runs runs something until the test ends, or stop is called.
+// runs runs a function until the test ends, or stop is called.
 func runs(t *testing.T, f func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -18,8 +18,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestStoredWaits: a wait of no time that is stored is one, as it was written by former
-// versions, too, and one that is not there is left out.
+// TestStoredWaits: a stored wait of 0 stays 0, also as former versions wrote it, and a missing one
+// is left out.
 func TestStoredWaits(t *testing.T) {
 	for with, want := range map[string]time.Duration{
 		`{"to":"a"}`: 7 * time.Second, `{"to":"a","wait":"0s"}`: 0, `{"to":"a","wait":"-1ns"}`: 0, `{"to":"a","wait":"3s"}`: 3 * time.Second,
@@ -34,7 +34,7 @@ func TestStoredWaits(t *testing.T) {
 	}
 }
 
-// TestAtOnce: what waits no time has its way before what waits for a second would.
+// TestAtOnce: an alternative without a wait is allowed before one that waits for a second.
 func TestAtOnce(t *testing.T) {
 	const soon = 900 * time.Millisecond
 	started := func(t *testing.T, c *hollow.Cluster, jobs *esl.Client, task controlplane.Submission, p esl.Policy) {
@@ -62,7 +62,7 @@ func TestAtOnce(t *testing.T) {
 	})
 }
 
-// TestRefusedAsWritten: what is refused at submission is named as it was written.
+// TestRefusedAsWritten names refused parameters as they were written.
 func TestRefusedAsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := esltest.Ordered(t, 2)
@@ -92,7 +92,7 @@ func TestRefusedAsWritten(t *testing.T) {
 				t.Errorf("%+v\ngot  %v\nwant %s", test.p, err, test.want)
 			}
 		}
-		// The others of an elastic job may wait for nodes.
+		// The optional tasks of an elastic job may wait for nodes.
 		esltest.Submitted(t, jobs, esl.Copies(4, hollow.Task(3000)), room.Elastic{Min: 2})
 	})
 }

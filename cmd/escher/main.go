@@ -1,5 +1,5 @@
-// Command escher is all of Escher: the development cluster, and what users say to a
-// cluster. Flags in, calls, output; what it does is in the packages it calls.
+// Command escher is all of Escher: the development cluster, and the command line of users. It only
+// starts package cli.
 package main
 
 import (

@@ -13,39 +13,38 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// After has tasks begin only when others have succeeded: the tasks of a job are a directed
-// acyclic graph, or come after other jobs. What comes after the same waits before one
-// gate, which opens when all of that has succeeded; and before one for each of the jobs, so
-// that one that has is remembered when nothing is left of it.
+// After starts tasks only when others have succeeded. The tasks of a job form a directed acyclic
+// graph, or come after other jobs. Tasks with the same predecessors share a gate, which opens when
+// all of those have succeeded. Each preceding job has a gate of its own, so that its success is
+// remembered after its tasks are forgotten.
 type After struct {
-	// Tasks are, for the tasks of a name, the names of those that come before them.
+	// Tasks maps the name of tasks to the names of their predecessors.
 	Tasks map[string][]string `json:"tasks,omitempty" desc:"for the tasks of a name, the names of those of the job that come before them" or:"jobs"`
-	// Jobs are ids, or names, of jobs that come before all tasks, of several of a name
-	// the newest that is there at submission; and ids of tasks, or names of tasks without a
-	// job, of which there must be one.
+	// Jobs holds ids or names of jobs that precede all tasks; of several with a name, the newest at
+	// submission. It also holds ids of tasks, or names of jobless tasks. Each must exist.
 	Jobs []string `json:"jobs,omitempty" desc:"ids or names of jobs, or of tasks without a job, that come before all tasks" is:"name"`
-	// OnFailure says what becomes of what comes after a task that does not succeed.
+	// OnFailure says what happens to the successors of a task that does not succeed.
 	OnFailure OnFailure `json:"onFailure,omitempty" desc:"when one that comes before does not succeed: fail ends what comes after it, run lets it begin; fail if it is left out"`
 }
 
-// OnFailure is what becomes of tasks when one that comes before them does not succeed.
+// OnFailure is what happens to tasks when a predecessor does not succeed.
 type OnFailure string
 
-// What may become of them.
+// The values of OnFailure.
 const (
 	// FailToo ends them, with the reason.
 	FailToo OnFailure = "fail"
-	// RunAnyway lets them begin when all that comes before them has ended.
+	// RunAnyway starts them when all predecessors have ended.
 	RunAnyway OnFailure = "run"
 )
 
-// Choices are what it may be in a spec.
+// Choices returns the valid values.
 func (OnFailure) Choices() []string { return []string{string(FailToo), string(RunAnyway)} }
 
-// Kind is after.
+// Kind returns after.
 func (After) Kind() string { return "after" }
 
-// Validate checks what can be checked without the tasks.
+// Validate checks the parameters without the tasks.
 func (p After) Validate() error {
 	var errs []error
 	if len(p.Tasks) == 0 && len(p.Jobs) == 0 {
@@ -63,7 +62,7 @@ func (p After) Validate() error {
 	return esl.Join(errs)
 }
 
-// Apply has every task ask for what opens the gates before it.
+// Apply makes each task request the resources of its gates.
 func (p After) Apply(g *esl.Group) error {
 	known := taskNames(g)
 	errs := []error{p.Validate()}
@@ -96,17 +95,17 @@ func (p After) Apply(g *esl.Group) error {
 	return nil
 }
 
-// gateOfJob is the suffix of the gate of one of the jobs.
+// gateOfJob returns the suffix of the gate of the i-th job.
 func gateOfJob(i int) string { return taskset.JobGate + strconv.Itoa(i) }
 
-// afterGate is what the tasks of some names wait before, as they come after the same.
+// afterGate is a gate of tasks, named by later, with the same predecessors, named by earlier.
 type afterGate struct {
 	earlier, later []string
-	// name is that of the gate, for who looks.
+	// name is the resource of the gate.
 	name string
 }
 
-// gatesOf returns the gates with their names, as they were worked out once.
+// gatesOf returns the gates with their names, computed once.
 func (p After) gatesOf(s *esl.State) []afterGate {
 	return esl.Remember(s, func() []afterGate {
 		gates := p.gates()
@@ -138,9 +137,9 @@ func (p After) gates() []afterGate {
 	return out
 }
 
-// cycle returns names that come after one another in a circle, nil if none do. Names
-// after which everything comes are taken away until none are left (Kahn); what remains
-// then is on a circle, or comes after one: going back from any of it ends on the circle.
+// cycle returns the names on a cycle, nil if there is none. It removes names without predecessors
+// until none are left (Kahn). Each remaining name is on a cycle or comes after one, so walking back
+// from any of them ends on a cycle.
 func (p After) cycle() []string {
 	left, behind := make(map[string]int), make(map[string][]string)
 	for later, all := range p.Tasks {
@@ -180,22 +179,22 @@ func (p After) cycle() []string {
 	return slices.Concat(way[first:], way[:first])
 }
 
-// standing is how far what comes before a gate is.
+// standing is how far the predecessors of a gate are.
 type standing struct {
-	// waiting says what is not done yet, failed what did not succeed; empty is nothing.
+	// waiting describes what has not ended, failed what did not succeed; empty means nothing.
 	waiting, failed string
 }
 
-// open reports whether a gate with that before it is to be opened.
+// open reports whether a gate with such predecessors opens.
 func (p After) open(st standing) bool {
 	return st.waiting == "" && (st.failed == "" || p.OnFailure == RunAnyway)
 }
 
-// ends reports whether what is behind a gate with that before it is to end.
+// ends reports whether tasks behind a gate with such predecessors end.
 func (p After) ends(st standing) bool { return st.failed != "" && p.OnFailure != RunAnyway }
 
-// Next opens the gates before which all have succeeded, and ends what comes after those
-// that did not.
+// Next opens gates whose predecessors have all succeeded, and ends the successors of those that did
+// not.
 func (p After) Next(s *esl.State) esl.Plan {
 	var plan esl.Plan
 	members := s.Members()
@@ -213,8 +212,8 @@ func (p After) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// decide adds to a plan what is to become of a gate while it is closed, and of what waits
-// before it, as far as there is room in the plan.
+// decide adds to a plan the opening of a closed gate, or the end of the tasks that wait for it, up
+// to maxChanges.
 func (p After) decide(s *esl.State, plan *esl.Plan, gate string, later []*cluster.Task, standing func() standing) {
 	if len(plan.Set)+len(plan.Stop) >= maxChanges || !slices.ContainsFunc(later, taskset.IsWaiting) || isOpen(s, gate) {
 		return
@@ -228,8 +227,8 @@ func (p After) decide(s *esl.State, plan *esl.Plan, gate string, later []*cluste
 	}
 }
 
-// standingOf returns how far the tasks of some names are. If none of a name is known any
-// more, they count as having failed: nobody can say.
+// standingOf returns how far the tasks with some names are. A name whose tasks are all forgotten
+// counts as failed, because their outcome is unknown.
 func (p After) standingOf(named map[string][]*cluster.Task, names []string) standing {
 	var st standing
 	for _, name := range names {
@@ -243,8 +242,8 @@ func (p After) standingOf(named map[string][]*cluster.Task, names []string) stan
 	return st
 }
 
-// standingOfJob returns how far a job is that comes before this one. If none of its tasks is
-// known any more, or some were not when this one came, it counts as one that failed.
+// standingOfJob returns how far a preceding job is. It counts as failed if all of its tasks are
+// forgotten, or if some were before this job was submitted.
 func (p After) standingOfJob(s *esl.State, job string) standing {
 	var st standing
 	tasks, forgotten := s.TasksOf(job)
@@ -264,13 +263,13 @@ func (p After) standingOfJob(s *esl.State, job string) standing {
 	return st
 }
 
-// Watches are the jobs that come before.
+// Watches returns the preceding jobs.
 func (p After) Watches() []string { return p.Jobs }
 
-// Follows are the jobs that come before.
+// Follows returns the preceding jobs.
 func (p After) Follows() []string { return p.Jobs }
 
-// count adds a task, of this job or another.
+// count adds a task of this or another job.
 func (st *standing) count(t *cluster.Task, of string) {
 	phase, text := t.Phase(), &st.waiting
 	switch {
@@ -284,7 +283,7 @@ func (st *standing) count(t *cluster.Task, of string) {
 	}
 }
 
-// Why says what a task comes after that is not done.
+// Why names the predecessors that have not ended.
 func (p After) Why(s *esl.State, task string) string {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || !taskset.IsWaiting(t) {

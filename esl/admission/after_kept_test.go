@@ -16,8 +16,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// keptBriefly starts a cluster of nodes of four cores that keeps tasks which have ended for
-// a few seconds.
+// keptBriefly starts a cluster of nodes of four cores that keeps ended tasks for a few seconds.
 func keptBriefly(t *testing.T, nodes int) (*hollow.Cluster, *esl.Client) {
 	t.Helper()
 	brief := server.DefaultPolicy()
@@ -38,8 +37,8 @@ func keptBriefly(t *testing.T, nodes int) (*hollow.Cluster, *esl.Client) {
 	return c, jobs
 }
 
-// TestAfterOutlivesRetention: a graph that takes much longer than tasks that have ended are
-// kept, whose nodes and keeper are lost meanwhile: what has ended is not forgotten.
+// TestAfterOutlivesRetention runs a graph for much longer than ended tasks are kept, and loses its
+// nodes and the process that runs the policy: ended tasks still count.
 func TestAfterOutlivesRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := keptBriefly(t, 3)
@@ -77,8 +76,8 @@ func TestAfterOutlivesRetention(t *testing.T) {
 	})
 }
 
-// TestAfterJobsOutlivesRetention: one of the jobs that come before ends, and is forgotten,
-// long before the other one does.
+// TestAfterJobsOutlivesRetention lets one of the preceding jobs end and be forgotten long before
+// the other one.
 func TestAfterJobsOutlivesRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := keptBriefly(t, 1)
@@ -101,8 +100,7 @@ func TestAfterJobsOutlivesRetention(t *testing.T) {
 	})
 }
 
-// TestAfterOfWhatIsForgotten: of tasks that an application has deleted nobody can say how
-// they ended.
+// TestAfterOfWhatIsForgotten deletes preceding tasks, whose outcome is then unknown.
 func TestAfterOfWhatIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 1)
@@ -119,8 +117,8 @@ func TestAfterOfWhatIsForgotten(t *testing.T) {
 	})
 }
 
-// TestAfterAJobInPart: of a job without policies that goes on, what has ended is forgotten
-// while it does. Who comes after that cannot know how it ended; who was there before does.
+// TestAfterAJobInPart forgets ended tasks of a running job without policies. A job submitted later
+// cannot know their outcome; a job submitted before can.
 func TestAfterAJobInPart(t *testing.T) {
 	for name, x := range map[string]struct {
 		wait time.Duration

@@ -39,8 +39,8 @@ func TestAfter(t *testing.T) {
 	})
 }
 
-// TestAfterFailure ends what comes after a task that failed, and what comes after that,
-// and leaves the rest alone; or lets it begin.
+// TestAfterFailure ends the direct and indirect successors of a failed task, and leaves the rest
+// alone; or it starts them.
 func TestAfterFailure(t *testing.T) {
 	for _, then := range []admission.OnFailure{"", admission.RunAnyway} {
 		synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestAfterFailure(t *testing.T) {
 	}
 }
 
-// TestAfterSurvives loses a node, and what keeps the policy, between the parts of a chain.
+// TestAfterSurvives loses a node, and the program that runs the policy, in the midst of a chain.
 func TestAfterSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 3)
@@ -94,7 +94,7 @@ func TestAfterSurvives(t *testing.T) {
 	})
 }
 
-// TestAfterJobs has a job come after two others, of which one fails.
+// TestAfterJobs submits a job after two others, one of which fails.
 func TestAfterJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 2)
@@ -117,7 +117,7 @@ func TestAfterJobs(t *testing.T) {
 	})
 }
 
-// TestAfterIsRefused gives policies that can never be met: each error names what is wrong.
+// TestAfterIsRefused submits impossible policies: each error names the problem.
 func TestAfterIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := esltest.Ordered(t, 1)
@@ -193,7 +193,7 @@ func TestBarrier(t *testing.T) {
 	})
 }
 
-// TestBarrierNeverReached ends the workers when too few of the servers are left.
+// TestBarrierNeverReached ends the workers when too few servers are left.
 func TestBarrierNeverReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 1)
@@ -220,7 +220,7 @@ func TestBarrierNeverReached(t *testing.T) {
 	})
 }
 
-// TestSemaphore has two jobs share three of something: never more are held.
+// TestSemaphore lets two jobs share three of something: never more are held.
 func TestSemaphore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 4)
@@ -260,7 +260,7 @@ func TestSemaphore(t *testing.T) {
 				t.Errorf("%+v: %v, not %q", p, err, want)
 			}
 		}
-		time.Sleep(5 * time.Second) // the collector looks once a second
+		time.Sleep(5 * time.Second) // the garbage collector runs once a second
 		if err := jobs.Withdraw(t.Context(), "db", false); err != nil {
 			t.Error(err)
 		}
@@ -303,8 +303,8 @@ func ExampleAfter() {
 	// Output: true
 }
 
-// TestAfterTwoThatFailed ends what comes after two jobs, or a job and a task, which have all
-// failed before it was looked.
+// TestAfterTwoThatFailed ends the successors of two jobs, or a job and a task, which had all failed
+// before Next was called.
 func TestAfterTwoThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 2)

@@ -11,22 +11,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Barrier holds the tasks of a job back until some of them, or of another name, are so
-// far: workers until their servers run. Once open it stays open.
+// Barrier holds the tasks of a job back until tasks with given names have reached a phase: workers
+// until their servers run. Once open it stays open.
 type Barrier struct {
-	// Tasks are the names of those that must be there first; all others wait.
+	// Tasks holds the names of the tasks that must be there first; all others wait.
 	Tasks []string `json:"tasks" desc:"names of the tasks that must be there first; all others wait for them" some:""`
-	// Count is how many of them; 0 is all.
+	// Count is how many of them must be there; 0 means all.
 	Count int `json:"count,omitempty" desc:"how many of them; all if it is left out" zero:"would wait for nobody: give how many must be there, or leave it out for all"`
-	// When is how far they must be: bound, running, which it is if it is left out,
-	// healthy or succeeded. What has succeeded is as far as can be.
+	// When is the phase they must reach: bound, running (the default), healthy or succeeded. A
+	// succeeded task counts for every phase.
 	When types.When `json:"when,omitempty" desc:"how far they must be; running if it is left out"`
 }
 
-// Kind is barrier.
+// Kind returns barrier.
 func (Barrier) Kind() string { return "barrier" }
 
-// Validate checks what can be checked without the tasks.
+// Validate checks the parameters without the tasks.
 func (p Barrier) Validate() error {
 	var errs []error
 	if len(p.Tasks) == 0 {
@@ -43,7 +43,7 @@ func (p Barrier) Validate() error {
 	return esl.Join(errs)
 }
 
-// Apply has all others ask for what opens the gate.
+// Apply makes all others request the resource of the gate.
 func (p Barrier) Apply(g *esl.Group) error {
 	known := taskNames(g)
 	errs := []error{p.Validate()}
@@ -74,7 +74,7 @@ func (p Barrier) Apply(g *esl.Group) error {
 	return nil
 }
 
-// reached reports whether a task is so far.
+// reached reports whether a task has reached the phase.
 func (p Barrier) reached(t *cluster.Task) bool {
 	switch t.Phase() {
 	case types.Succeeded:
@@ -88,8 +88,8 @@ func (p Barrier) reached(t *cluster.Task) bool {
 	return false
 }
 
-// tally counts those that must be there first: how many are, how many may still be, and
-// how many it takes.
+// tally counts the tasks that must be there first: there have reached the phase, possible still
+// can, and wanted must.
 func (p Barrier) tally(members []*cluster.Task) (there, possible, wanted int) {
 	for _, t := range members {
 		if t.Info.V == nil || !slices.Contains(p.Tasks, t.Info.V.Name) {
@@ -109,7 +109,7 @@ func (p Barrier) tally(members []*cluster.Task) (there, possible, wanted int) {
 	return there, possible, wanted
 }
 
-// Next opens the gate when enough are there, and ends what waits when they never will be.
+// Next opens the gate when enough are there, and ends the waiting tasks when they never will be.
 func (p Barrier) Next(s *esl.State) esl.Plan {
 	var plan esl.Plan
 	members := s.Members()
@@ -133,7 +133,7 @@ func (p Barrier) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// Why says how many are there, of how many.
+// Why says how many are there, and how many must be.
 func (p Barrier) Why(s *esl.State, task string) string {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || !taskset.IsWaiting(t) || slices.Contains(p.Tasks, t.Info.V.Name) || isOpen(s, s.Own("")) {

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// BenchmarkGatesNext is one look at 100,000 tasks that wait at a queue with a rate, for what
-// is not there: with what is lacking noted, and without.
+// BenchmarkGatesNext is one call for 100,000 tasks that wait at a queue with a rate for an absent
+// resource: with Lacking, and without.
 func BenchmarkGatesNext(b *testing.B) {
 	q := Queue{Rate: 10}
 	for _, noted := range []bool{false, true} {

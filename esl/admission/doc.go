@@ -1,3 +1,3 @@
-// Package admission has the policies that decide when tasks may start: order, limits, and what
-// they come after.
+// Package admission has the policies that decide when tasks may start: order, limits, and
+// predecessors.
 package admission

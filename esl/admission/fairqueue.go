@@ -15,28 +15,28 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// FairQueue lets in so many tasks at once, of several flows by turns: while all of them
-// have tasks that wait, as many of each as its weight says (start-time fair queuing: by
-// the virtual time at which a task would begin). Who comes late begins at the present;
-// who had nothing to do has saved nothing. It is shared: jobs name it by Flow.
+// FairQueue admits a limited number of tasks at once, from several flows. While all flows have
+// waiting tasks, each gets turns in proportion to its weight: start-time fair queuing, by the
+// virtual time at which a task would begin. A new flow begins at the present; an idle flow saves no
+// turns. It is shared: jobs name it by Flow.
 type FairQueue struct {
-	// Limit is how many are let in and have not ended.
+	// Limit is how many tasks are admitted and have not ended.
 	Limit int `json:"limit" desc:"how many tasks are let in at once" min:"1" max:"1073741824"`
-	// Flows are the weights of flows by name.
+	// Flows holds the weights of flows by name.
 	Flows map[string]float64 `json:"flows,omitempty" desc:"weights of flows, by name" keys:"name" min:"0.001" max:"1000" or:"anyone"`
-	// Anyone is the weight of each flow that is not named; 0: there are no others.
+	// Anyone is the weight of each flow without a name here; 0 allows no others.
 	Anyone float64 `json:"anyone,omitempty" desc:"weight of each flow that is not named; no other may take part if it is left out" min:"0" max:"1000"`
 }
 
-// Kind is fair-queue.
+// Kind returns fair-queue.
 func (FairQueue) Kind() string { return "fair-queue" }
 
-// Apply refuses: it is for jobs to name it.
+// Apply refuses: jobs name it by Flow.
 func (FairQueue) Apply(*esl.Group) error {
 	return esl.Invalid("fair-queue is shared: declare it under an id, and have jobs name it by the policy flow")
 }
 
-// Weights of flows: what is let in of a flow of the largest is still told apart.
+// The bounds of weights keep the virtual times of two tasks of the largest weight distinct.
 const (
 	minFlow = 1e-3
 	maxFlow = 1e3
@@ -66,8 +66,8 @@ func (p FairQueue) Validate() error {
 	return esl.Join(errs)
 }
 
-// Declare has no resources: each task has a gate of its own, each flow a note while it
-// has tasks.
+// Declare returns no resources: each task has a gate of its own, and each flow a note while it has
+// tasks.
 func (p FairQueue) Declare(id string) ([]esl.Set, error) {
 	errs := []error{p.Validate()}
 	for _, name := range slices.Sorted(maps.Keys(p.Flows)) {
@@ -76,7 +76,7 @@ func (p FairQueue) Declare(id string) ([]esl.Set, error) {
 	return nil, esl.Join(errs)
 }
 
-// named checks that the note of a flow has a name.
+// named checks the name of a flow's note.
 func (p FairQueue) named(id, flow string) error {
 	if name := esl.OwnName(id, p.Kind(), flow); len(name) > types.MaxName {
 		return esl.Invalid("flows: the note of %q would be called %s, which has %d bytes: at most %d are allowed, shorten the names", flow, name, len(name), types.MaxName)
@@ -84,11 +84,11 @@ func (p FairQueue) named(id, flow string) error {
 	return nil
 }
 
-// weight is that of a flow. One that was named, and is no more, has 1 until its jobs have
+// weight returns the weight of a flow. A flow that is no longer listed has 1 until its jobs have
 // ended.
 func (p FairQueue) weight(flow string) float64 { return cmp.Or(p.Flows[flow], p.Anyone, 1) }
 
-// CheckAtOnce refuses more tasks at once than the limit lets in.
+// CheckAtOnce refuses more tasks at once than the limit.
 func (p FairQueue) CheckAtOnce(id string, tasks int) error {
 	if p.Limit < tasks {
 		return esl.Invalid("policies: all %d tasks begin at once, and %s lets in %d: have fewer tasks, or raise its limit", tasks, id, p.Limit)
@@ -96,13 +96,13 @@ func (p FairQueue) CheckAtOnce(id string, tasks int) error {
 	return nil
 }
 
-// Next lets in whose turn it is, and notes of each flow how far it is.
+// Next admits the tasks whose turn it is, and notes how far each flow is.
 func (p FairQueue) Next(s *esl.State) esl.Plan {
 	q := p.queue(s)
 	var plan esl.Plan
 	moved := make(map[*flow]bool)
 	most := s.MaxChanges()
-	room, half := p.Limit-q.taken(), max(1, most/2) // as a flow's note goes with each
+	room, half := p.Limit-q.taken(), max(1, most/2) // half, because a flow's note comes with each
 	for f := q.first(); f != nil; f = q.first() {
 		in, left := take(f.waiting, room, half-len(plan.Set))
 		if len(in) == 0 {
@@ -128,12 +128,12 @@ func (p FairQueue) Next(s *esl.State) esl.Plan {
 			plan.Set = append(plan.Set, f.note(1+types.Quantity(math.Round(f.last*tagUnit))))
 		}
 	}
-	plan.Whole = true // what is let in is noted
+	plan.Whole = true // the notes must match the admissions
 	return q.tidied(s, plan, most)
 }
 
-// tidied is a plan with what closes the gates of those who were let in in vain, and removes
-// what makes no difference any more, up to so many changes.
+// tidied adds to a plan what closes the gates of tasks admitted without effect, and what removes
+// notes and gates that no longer matter, up to so many changes.
 func (q *flows) tidied(s *esl.State, plan esl.Plan, most int) esl.Plan {
 	l := gates{entering: q.entering}
 	for _, f := range q.byName {
@@ -152,43 +152,43 @@ func (q *flows) tidied(s *esl.State, plan esl.Plan, most int) esl.Plan {
 	return plan
 }
 
-// tagUnit is what a virtual time of 1 is in the note of a flow: an ephemeral resource of
-// that capacity, which nobody asks for.
+// tagUnit is a virtual time of 1 in the note of a flow: an ephemeral resource of that capacity,
+// which no task requests.
 const tagUnit = 1e6
 
-// flows are a fair queue as it is.
+// flows is the current state of a fair queue.
 type flows struct {
 	byName map[string]*flow
-	// inside is how many run, entering are let in and have not begun.
+	// inside is how many have a node; entering are admitted and wait for one.
 	inside   int
 	entering []gate
-	// now is the virtual time: when the last was let in.
+	// now is the virtual time of the last admission.
 	now   float64
 	ended []gate
 }
 
-// taken is how many are let in and have not ended.
+// taken is how many tasks are admitted and have not ended.
 func (q *flows) taken() int { return q.inside + len(q.entering) }
 
-// flow is one of them.
+// flow is the state of one flow.
 type flow struct {
 	weight float64
 	name   string
-	// at is the name of its note; there, when the last of it was let in, in virtual time.
-	// none: nothing is noted.
+	// at is the name of its note, which stores last: the virtual time of its last admission. none
+	// means that there is no note.
 	at   string
 	last float64
 	none bool
-	// inside is how many of it are let in, all are all of its gates.
+	// inside is how many of its tasks are admitted; all are all of its gates.
 	inside  int
 	all     []gate
 	waiting []unit
-	// begun are how many of waiting are open in part, closing are being closed again.
+	// begun is how many of waiting are partly open; closing are those being closed again.
 	begun   int
 	closing []unit
 }
 
-// queue finds out how far everybody is.
+// queue computes the state of the queue.
 func (p FairQueue) queue(s *esl.State) *flows {
 	q := &flows{byName: make(map[string]*flow)}
 	prefix := esl.OwnName(s.ID, p.Kind(), "") + "."
@@ -219,7 +219,7 @@ func (p FairQueue) queue(s *esl.State) *flows {
 	return q
 }
 
-// flow returns that of a name.
+// flow returns the flow with a name, and creates it if needed.
 func (q *flows) flow(p FairQueue, id, as string) *flow {
 	f := q.byName[as]
 	if f == nil {
@@ -229,7 +229,7 @@ func (q *flows) flow(p FairQueue, id, as string) *flow {
 	return f
 }
 
-// over reports whether it makes no difference any more how far a flow was.
+// over reports whether the note of a flow no longer matters.
 func (q *flows) over(f *flow) bool {
 	if len(f.waiting)+f.inside > 0 {
 		return false
@@ -241,13 +241,13 @@ func (q *flows) over(f *flow) bool {
 	return idle || f.last+1/f.weight <= q.now && f.last < q.now
 }
 
-// note is that of a flow, made, changed, or removed with 0.
+// note returns the change that sets the note of a flow, or removes it with 0.
 func (f *flow) note(capacity types.Quantity) esl.Set {
 	return esl.Set{Name: f.at, Capacity: capacity, Where: controlplane.InCluster()}
 }
 
-// start is when the next task of a flow begins, in virtual time: when the one before it
-// would have ended if it took 1 divided by the weight; now, if that is over.
+// start is the virtual time at which the next task of a flow begins: 1/weight after the one before
+// it, but not before now.
 func (f *flow) start(now float64) float64 {
 	if f.none {
 		return now
@@ -255,9 +255,9 @@ func (f *flow) start(now float64) float64 {
 	return max(now, f.last+1/f.weight)
 }
 
-// first returns the flow whose turn it is: one with a unit that is open in part, else the
-// earliest to begin, then the earliest to end; nil if nothing waits. So two units that do not
-// fit together are never both open in part.
+// first returns the flow whose turn it is: one with a partly open unit, else the earliest to begin,
+// then the earliest to end; nil if nothing waits. So two units that do not fit together are never
+// both partly open.
 func (q *flows) first() *flow {
 	var best *flow
 	for _, f := range q.byName {
@@ -277,21 +277,21 @@ func (q *flows) before(a, b *flow) bool {
 	) < 0
 }
 
-// Flow has the tasks of a job wait in a FairQueue, in a flow.
+// Flow makes the tasks of a job wait in a flow of a FairQueue.
 type Flow struct {
 	// In is the id of the FairQueue.
 	In string `json:"in" desc:"the fair-queue that the tasks wait in, by its name" is:"name"`
-	// As is the flow.
+	// As is the name of the flow.
 	As string `json:"as" desc:"the flow that they are of" is:"name"`
 }
 
-// Kind is flow.
+// Kind returns flow.
 func (Flow) Kind() string { return "flow" }
 
-// Shared is the FairQueue.
+// Shared returns the id of the FairQueue.
 func (p Flow) Shared() string { return p.In }
 
-// Apply has every task wait to be let in.
+// Apply makes each task request a gate of its own.
 func (p Flow) Apply(g *esl.Group) error {
 	q, ok := g.Shared[p.In].(FairQueue)
 	if !ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A gate is an ephemeral resource of one task, which asks for the least of it: the task
-// is held back until the gate is there.
+// A gate is an ephemeral resource of one task, which requests the least amount of it. The task
+// waits until the gate exists.
 type gate struct {
 	task *cluster.Task
 	job  string
@@ -27,7 +27,7 @@ type gate struct {
 	pool *cluster.Pool
 }
 
-// askGates has each task of a group ask for a gate.
+// askGates makes each task of a group request a gate.
 func askGates(g *esl.Group, kind string) error {
 	prefix := g.ID + "." + kind
 	for i := range g.Tasks {
@@ -43,8 +43,8 @@ func askGates(g *esl.Group, kind string) error {
 	return nil
 }
 
-// gatesOf returns those of a job, of policies of a kind, by index; also of tasks that have
-// ended, as long as these are there.
+// gatesOf returns the gates of a job and a kind of policy, by index. Ended tasks count while they
+// are stored.
 func gatesOf(s *esl.State, job, kind string) []gate {
 	var out []gate
 	s.View.EachMember(cluster.ID{Namespace: s.Namespace, ID: job}, func(t *cluster.Task) {
@@ -59,12 +59,12 @@ func gatesOf(s *esl.State, job, kind string) []gate {
 	return out
 }
 
-// closed reports whether a gate is not there, or was closed again.
+// closed reports whether a gate does not exist, or was closed again.
 func (g *gate) closed() bool { return g.pool == nil || g.pool.Capacity() == 0 }
 
-// waits reports whether a gate is closed whose task waits for it, and for nothing else
-// that is not there: what waits for another task must not keep that one out. What no node
-// is large enough for waits for that.
+// waits reports whether a gate is closed and its task waits for that gate alone, among the
+// resources that are absent. A task that waits for another one must not block it, nor must one that
+// is too large for every node.
 func (g *gate) waits(s *esl.State) bool {
 	t := g.task.Info.V
 	if !g.closed() || g.task.Phase() != types.Pending || t.Stop != nil {
@@ -73,9 +73,9 @@ func (g *gate) waits(s *esl.State) bool {
 	return taskset.Ready(s, t, g.after) && fitsSomeNode(s, t)
 }
 
-// after reports whether a resource is not to be there before the gate is opened: the gate
-// itself, and what others hold its task back by that go by whether it is open. These are
-// in one order, so that none waits for the other: queues, fair queues, shares.
+// after reports whether a resource may be absent before the gate opens: the gate itself, and
+// resources of policies that open theirs only after this gate. The order is queues, fair queues,
+// shares, so that none waits for another in a circle.
 func (g *gate) after(name string) bool {
 	name, _, _ = strings.Cut(name, "@")
 	if name == g.name || taskset.IsSharePool(name) {
@@ -85,8 +85,7 @@ func (g *gate) after(name string) bool {
 	return !taskset.IsGateOf(g.name, g.job, flow) && taskset.IsGateOf(name, g.job, flow)
 }
 
-// fitsSomeNode reports whether a node that takes tasks would be large enough for a task if
-// nothing else were there.
+// fitsSomeNode reports whether a task would fit on a node that takes tasks if the node were empty.
 func fitsSomeNode(s *esl.State, t *cluster.TaskValue) bool {
 	if len(t.Alternatives) == 0 {
 		return anyNodeLarge(s, t.Requests)
@@ -94,8 +93,8 @@ func fitsSomeNode(s *esl.State, t *cluster.TaskValue) bool {
 	return slices.ContainsFunc(t.Alternatives, func(a types.Alternative) bool { return anyNodeLarge(s, t.Requests.Plus(a.Requests)) })
 }
 
-// anyNodeLarge reports whether a node is large enough for requests. Tasks that ask for the same
-// of nodes, and for gates of their own, are looked at once.
+// anyNodeLarge reports whether a node is large enough for requests. It checks tasks with the same
+// requests of physical resources once.
 func anyNodeLarge(s *esl.State, requests types.Requests) bool {
 	var of types.Requests
 	for _, x := range requests {
@@ -115,14 +114,14 @@ func anyNodeLarge(s *esl.State, requests types.Requests) bool {
 	})
 }
 
-// open makes the gate, which ends with its job. Nobody else asks for it, so how much of it
-// there is may say since when.
+// open returns the change that creates the gate, which ends with its job. Its capacity stores when
+// that was, because only its own task requests it.
 func (g *gate) open(now time.Time) esl.Set {
 	at := types.Quantity(max(now.Unix(), 1)) * esl.One
 	return esl.Set{Name: g.name, Capacity: at, Where: controlplane.InCluster(), Options: esl.OfJob(g.job)}
 }
 
-// close removes it.
+// close returns the change that removes the gate.
 func (g *gate) close() esl.Set { return esl.Set{Name: g.name, Where: controlplane.InCluster()} }
 
 // inTurn orders gates: by priority, by age, by job, by index.
@@ -131,11 +130,11 @@ func inTurn(a, b gate) int {
 	return cmp.Or(cmp.Compare(y.Order(), x.Order()), cmp.Compare(x.Submitted, y.Submitted), strings.Compare(a.job, b.job), cmp.Compare(a.index, b.index))
 }
 
-// fewLeft is how many gates of ended tasks are left for a while, so that removing them
-// takes no transaction of its own.
+// fewLeft is how many gates of ended tasks may stay for a while, so that their removal takes no
+// transaction of its own.
 const fewLeft = 32
 
-// withEnded adds to what is opened what is closed, if that is worth it, up to so many.
+// withEnded adds the removal of ended gates to a change, if that is worth it, up to most.
 func withEnded(opened []esl.Set, ended []gate, most int) []esl.Set {
 	if len(opened) == 0 && len(ended) < fewLeft {
 		return nil

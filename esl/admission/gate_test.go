@@ -18,8 +18,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestGatesTogether has jobs in several queues and shares at once: none of them waits
-// until another one lets the tasks in.
+// TestGatesTogether puts jobs in several queues and shares at once: none of them waits until
+// another one admits the tasks.
 func TestGatesTogether(t *testing.T) {
 	queued, flow, ofTeams := admission.Queued{In: "q"}, admission.Flow{In: "f", As: "a"}, share.Share{In: "teams", As: "a"}
 	for name, policies := range map[string][]esl.Policy{
@@ -48,8 +48,8 @@ func TestGatesTogether(t *testing.T) {
 	}
 }
 
-// TestGatesOfGangs opens the gates of a gang all or none: who is let in does not wait for
-// who is not.
+// TestGatesOfGangs opens the gates of a gang all or none: no admitted member waits for one that is
+// not.
 func TestGatesOfGangs(t *testing.T) {
 	for name, p := range map[string]esl.Policy{"queue": admission.Queued{In: "q"}, "fair-queue": admission.Flow{In: "f", As: "a"}} {
 		t.Run(name, func(t *testing.T) {
@@ -79,8 +79,7 @@ func TestGatesOfGangs(t *testing.T) {
 	}
 }
 
-// TestGangTooLargeForGates keeps nobody out: one that was let in by a larger number
-// before, as it was submitted.
+// TestGangTooLargeForGates blocks no other task: the gang was submitted under a larger limit.
 func TestGangTooLargeForGates(t *testing.T) {
 	for name, p := range map[string]esl.Policy{"queue": admission.Queued{In: "q"}, "fair-queue": admission.Flow{In: "f", As: "a"}} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +102,7 @@ func TestGangTooLargeForGates(t *testing.T) {
 	}
 }
 
-// TestGatesOfWhatNeverRuns keeps nobody out for what no node is large enough for.
+// TestGatesOfWhatNeverRuns does not let a task that is too large for every node block others.
 func TestGatesOfWhatNeverRuns(t *testing.T) {
 	for name, p := range map[string]esl.Policy{"queue": admission.Queued{In: "q"}, "fair-queue": admission.Flow{In: "f", As: "a"}} {
 		t.Run(name, func(t *testing.T) {
@@ -124,8 +123,8 @@ func TestGatesOfWhatNeverRuns(t *testing.T) {
 	}
 }
 
-// TestGatesOfWhatDoesNotBegin closes the gates of those who find no room, so that others
-// have their turn, and opens them again in turn.
+// TestGatesOfWhatDoesNotBegin closes the gates of tasks that fit on no node, so that others have
+// their turn, and opens them again in turn.
 func TestGatesOfWhatDoesNotBegin(t *testing.T) {
 	for name, p := range map[string]esl.Policy{"queue": admission.Queued{In: "q"}, "fair-queue": admission.Flow{In: "f", As: "a"}} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +154,7 @@ func TestGatesOfWhatDoesNotBegin(t *testing.T) {
 	}
 }
 
-// TestFairShareOfAlternatives counts as wanted the first alternative that can be had.
+// TestFairShareOfAlternatives counts the first possible alternative as demand.
 func TestFairShareOfAlternatives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 4)}, "teams", share.FairShare{Anyone: 1, Over: []string{"cpu"}})
@@ -167,8 +166,8 @@ func TestFairShareOfAlternatives(t *testing.T) {
 	})
 }
 
-// TestGatesOfAGangTooLarge lets none of a gang in of which one is too large for the nodes that
-// take tasks, until one takes tasks that is large enough.
+// TestGatesOfAGangTooLarge admits no member of a gang while one is too large for the nodes that
+// take tasks, until a node that is large enough takes tasks.
 func TestGatesOfAGangTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := append(hollow.Nodes(1, 4), hollow.Node{Name: "large", Capacity: map[string]types.Quantity{"cpu": 8000}})

@@ -17,8 +17,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestGangsOfTwoFlows has two gangs of different flows, each of more gates than one plan
-// opens and both together above the limit, begin one after the other on an empty cluster.
+// TestGangsOfTwoFlows lets two gangs of different flows, each with more gates than one plan opens
+// and both together above the limit, begin one after the other on an empty cluster.
 func TestGangsOfTwoFlows(t *testing.T) {
 	for _, test := range []struct{ limit, a, b, ops int }{
 		{150, 64, 64, 4096},
@@ -46,8 +46,8 @@ func TestGangsOfTwoFlows(t *testing.T) {
 	}
 }
 
-// TestGangHalfLetIn closes the gates of a gang as a whole when the limit became too small for
-// the rest of it, so that another flow goes on; and lets it in when there is room again.
+// TestGangHalfLetIn closes all gates of a gang when the limit has become too small for the rest of
+// it, so that another flow goes on. It admits the gang when there is capacity again.
 func TestGangHalfLetIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(16, 64), NoAudit: true, NoKeep: true}, "f", admission.FairQueue{Limit: 150, Anyone: 1})

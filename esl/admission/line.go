@@ -14,30 +14,30 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// letIn is how long who was let in may take to begin while others wait: then his gate is
-// closed again, and he waits behind those who have waited meanwhile.
+// letIn is how long an admitted task may take to begin while others wait. Then its gate closes
+// again, and it queues behind those that have waited meanwhile.
 const letIn = time.Minute
 
-// A unit is gates that are opened all or none: that of a task, or those of what is locked
-// as a whole.
+// A unit is gates that open all or none: the gate of a task, or those of tasks that draw on one
+// reservation.
 type unit []gate
 
-// gates are those of a queue, as they are.
+// gates are the gates of a queue by their state.
 type gates struct {
-	// waiting are the units to be opened, in turn. The first begun of them are open in part,
-	// and are finished before any other.
+	// waiting are the units to open, in turn. The first begun of them are partly open, and are
+	// finished before any other.
 	waiting []unit
 	begun   int
-	// closing are the units of which a part is still open, and the rest was closed again.
+	// closing are the partly open units whose other gates were closed again.
 	closing []unit
-	// entering are let in, and have not begun; ended are open and of no use any more.
+	// entering are admitted, and have not begun; ended are open and no longer needed.
 	entering, ended []gate
 	// inside is how many have begun, and have not ended.
 	inside int
 }
 
-// sortGates finds out of gates, of a queue that lets in so many at once at most, who is
-// where; 0 is any number.
+// sortGates sorts the gates of a queue by their state. The queue admits at most so many at once; 0
+// means any number.
 func sortGates(s *esl.State, all []gate, most int) gates {
 	var out gates
 	units := make(map[string]unit)
@@ -51,7 +51,7 @@ func sortGates(s *esl.State, all []gate, most int) gates {
 		case g.waits(s):
 			units[g.whole()] = append(units[g.whole()], g)
 		case phase == types.Pending && g.closed():
-			shut[g.whole()] = true // not all of what is locked can be let in
+			shut[g.whole()] = true // its unit cannot be admitted as a whole
 		case phase == types.Pending:
 			out.entering = append(out.entering, g)
 		default:
@@ -79,8 +79,8 @@ func sortGates(s *esl.State, all []gate, most int) gates {
 	return out
 }
 
-// dueOf returns when the gates of units that were let in, and have not begun, are to be closed
-// again: all of a unit at once, after the last of them was opened.
+// dueOf returns when to close the gates of admitted units that have not begun: all gates of a unit
+// at once, letIn after the last of them was opened.
 func dueOf(all []gate) map[string]time.Time {
 	due := make(map[string]time.Time)
 	for i := range all {
@@ -95,7 +95,7 @@ func dueOf(all []gate) map[string]time.Time {
 	return due
 }
 
-// whole is what a gate is opened with: what its task draws on, or the task alone.
+// whole identifies the unit of a gate: the reservation that its task draws on, or the task.
 func (g *gate) whole() string {
 	for _, x := range g.task.Info.V.Requests {
 		if name, lock, ok := strings.Cut(x.Name, "@"); ok && name == g.name {
@@ -105,8 +105,8 @@ func (g *gate) whole() string {
 	return g.task.ID.ID
 }
 
-// merged returns units in turn: those who were let in in vain come behind those who were
-// there when their gate was closed.
+// merged returns units in turn: those admitted without effect come behind those that were waiting
+// when their gates were closed.
 func merged(fresh, again []unit) []unit {
 	slices.SortFunc(fresh, func(a, b unit) int { return inTurn(a[0], b[0]) })
 	slices.SortFunc(again, func(a, b unit) int {
@@ -126,7 +126,7 @@ func merged(fresh, again []unit) []unit {
 
 func (u unit) priority() int { return int(u[0].task.Info.V.Order()) }
 
-// since is the revision from which on it waits.
+// since is the revision since which the unit waits.
 func (u unit) since() int64 {
 	if pool := u[0].pool; pool != nil {
 		return pool.Info.Mod
@@ -134,8 +134,8 @@ func (u unit) since() int64 {
 	return u[0].task.Info.Mod
 }
 
-// closeIdle returns what closes the gates of those who were let in and do not begin, while
-// others wait; and when to look again. A gang that collects what becomes free goes on.
+// closeIdle returns the changes that close the gates of admitted tasks that do not begin, while
+// others wait; and when to call again. A gang that is accumulating capacity is left out.
 func closeIdle(s *esl.State, l gates) (closed []esl.Set, again time.Time) {
 	if len(l.waiting)+len(l.closing) == 0 {
 		return nil, again
@@ -155,7 +155,7 @@ func closeIdle(s *esl.State, l gates) (closed []esl.Set, again time.Time) {
 	return closed, again
 }
 
-// entered is when a task was let in, or has come back to wait.
+// entered is when a task was admitted, or came back to wait.
 func (g *gate) entered() time.Time {
 	at := time.Unix(int64(g.pool.Capacity()/esl.One), 0)
 	if v := g.task.Status.V; v != nil {
@@ -168,7 +168,7 @@ func (g *gate) entered() time.Time {
 	return at
 }
 
-// collectsFor reports whether what a task draws on is being locked, or is.
+// collectsFor reports whether the reservation that a task draws on is granted or accumulating.
 func collectsFor(s *esl.State, t *cluster.Task) bool {
 	return slices.ContainsFunc(t.Info.V.Requests, func(x types.Request) bool {
 		_, id, scoped := strings.Cut(x.Name, "@")
@@ -177,8 +177,7 @@ func collectsFor(s *esl.State, t *cluster.Task) bool {
 	})
 }
 
-// ahead returns how many gates are before that of a task; ok is false if it is not in the
-// line.
+// ahead returns how many gates are before that of a task; ok is false if it is not in line.
 func ahead(line []unit, t *cluster.Task) (n int, ok bool) {
 	for _, u := range line {
 		if slices.ContainsFunc(u, func(g gate) bool { return g.task.ID == t.ID }) {
@@ -189,9 +188,8 @@ func ahead(line []unit, t *cluster.Task) (n int, ok bool) {
 	return 0, false
 }
 
-// take returns the first so many gates of a line of which the first unit has room, and what
-// is left of the line. What is too much for one plan is opened by the next ones, before any
-// other unit.
+// take returns up to most gates of the first unit in line, if the unit fits in room, and the rest
+// of the line. Later plans open the other gates of a larger unit, before any other unit.
 func take(line []unit, room, most int) (gates unit, left []unit) {
 	if len(line) == 0 || len(line[0]) > room || most <= 0 {
 		return nil, line
@@ -202,8 +200,8 @@ func take(line []unit, room, most int) (gates unit, left []unit) {
 	return line[0][:most], append([]unit{line[0][most:]}, line[1:]...)
 }
 
-// whyOutside says why a task whose gate is closed is not in the line, on which it depends
-// alone; "" if it waits for something else.
+// whyOutside says why a task that waits only for its gate is not in line; "" if it waits for
+// something else.
 func whyOutside(s *esl.State, all []gate, t *cluster.Task, most int) string {
 	i := slices.IndexFunc(all, func(g gate) bool { return g.task.ID == t.ID })
 	if i < 0 || !all[i].closed() || t.Info.V.Stop != nil || !taskset.Ready(s, t.Info.V, all[i].after) {

@@ -12,21 +12,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// An opening is an ephemeral resource that is nowhere until it is opened; then every node,
-// also those that come later, has more of it than there can be tasks. Who asks for one of it
-// waits until then. Nothing of it is lost with a node.
+// An opening is an ephemeral resource that is nowhere until it is opened. Then every node, later
+// ones included, has more of it than there can be tasks. A task that requests one waits until then.
+// A lost node loses none of it.
 
-// maxChanges bounds what one plan changes: a stock etcd takes 128 operations at once, and
-// what is left is done at the next look.
+// maxChanges bounds the changes of a plan: a stock etcd takes 128 operations at once. The next plan
+// has the rest.
 const maxChanges = 25
 
-// isOpen reports whether an opening was opened.
+// isOpen reports whether an opening is open.
 func isOpen(s *esl.State, name string) bool {
 	return s.View.Everywhere[types.Resolve(s.Namespace, name)] != nil
 }
 
-// opened is what opens an opening, until the job ends. Nobody else asks for it, so how much
-// of it there is says since when, in Unix seconds.
+// opened returns the change that opens an opening until the job ends. Its capacity stores when that
+// was, in Unix seconds, because no task requests more than one.
 func opened(s *esl.State, name string) esl.Set {
 	return esl.Set{Name: name, Capacity: types.Quantity(max(s.Now.Unix(), 1)) * esl.One, Where: controlplane.OnEvery(), Options: esl.OfJob(s.Job)}
 }
@@ -42,7 +42,7 @@ func taskNames(g *esl.Group) map[string][]int {
 	return out
 }
 
-// unknownTask is an error about a name that no task has.
+// unknownTask returns an error about a name that no task has.
 func unknownTask(field, name string, known map[string][]int) error {
 	names := make([]string, 0, len(known))
 	for n := range known {
@@ -69,8 +69,8 @@ func byName(tasks []*cluster.Task) map[string][]*cluster.Task {
 	return out
 }
 
-// endWaiting adds to a plan that tasks which wait end, for a reason, as far as there is
-// room in it. Those that end for another reason already do so once.
+// endWaiting adds the end of waiting tasks to a plan, with a reason, up to maxChanges. It skips
+// tasks that the plan ends already.
 func endWaiting(plan *esl.Plan, tasks []*cluster.Task, reason string) {
 	for _, t := range tasks {
 		twice := slices.ContainsFunc(plan.Stop, func(s esl.Stop) bool { return s.Task == t.ID.ID })

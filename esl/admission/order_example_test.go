@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/esl/admission"
 )
 
-// ExampleBarrier begins a client when both servers run, though it was submitted first.
+// ExampleBarrier starts a client when both servers run, though it was submitted first.
 func ExampleBarrier() {
 	ctx := context.Background()
 	c, err := hollow.Start(ctx, hollow.Config{Nodes: hollow.Nodes(2, 4)})
@@ -46,7 +46,7 @@ func ExampleBarrier() {
 	// Output: true
 }
 
-// ExampleSemaphore has tasks of two jobs hold a connection each, of which there is one.
+// ExampleSemaphore lets tasks of two jobs hold the only connection in turn.
 func ExampleSemaphore() {
 	ctx := context.Background()
 	c, err := hollow.Start(ctx, hollow.Config{Nodes: hollow.Nodes(2, 4)})

@@ -14,24 +14,24 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Queue lets so many tasks run at once, and so many begin in a time. It is shared: jobs
-// name it by Queued. Those who wait come by priority, then by age.
+// Queue bounds how many tasks run at once, and how many begin in a time. It is shared: jobs name it
+// by Queued. Waiting tasks are ordered by priority, then by age.
 type Queue struct {
-	// Limit is how many run at once; 0: any number.
+	// Limit is how many tasks run at once; 0 means any number.
 	Limit int `json:"limit,omitempty" desc:"how many tasks run at once; any number if it is left out" max:"1073741824" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
-	// Rate is how many begin within Per; 0: any number. It is about tasks that were
-	// submitted while there was a rate.
+	// Rate is how many tasks begin within Per; 0 means any number. It applies to tasks submitted
+	// while there was a rate.
 	Rate int `json:"rate,omitempty" desc:"how many tasks begin within per; any number if it is left out" max:"1073741824" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
-	// Per is the time that Rate is about; 0 is a second.
+	// Per is the interval of Rate; 0 means one second.
 	Per manifest.Duration `json:"per,omitempty" desc:"the time within which rate tasks begin; 1s if it is left out" zero:"is no time: give one, or leave it out for 1s" needs:"rate"`
-	// Closed lets none begin. Those that run go on.
+	// Closed starts no task. Running ones go on.
 	Closed bool `json:"closed,omitempty" desc:"lets no task begin; those that run go on"`
 }
 
-// Kind is queue.
+// Kind returns queue.
 func (Queue) Kind() string { return "queue" }
 
-// Apply refuses: it is for jobs to name it.
+// Apply refuses: jobs name it by Queued.
 func (Queue) Apply(*esl.Group) error {
 	return esl.Invalid("queue is shared: declare it under an id, and have jobs name it by the policy queued")
 }
@@ -54,10 +54,10 @@ func (p Queue) Validate() error {
 	return esl.Join(errs)
 }
 
-// maxLimit is how many tasks a limit may be.
+// maxLimit is the largest limit.
 const maxLimit = 1 << 30
 
-// Declare makes the resource that the tasks ask for one of.
+// Declare returns the resource of which each task requests one.
 func (p Queue) Declare(id string) ([]esl.Set, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (p Queue) pool(id string) esl.Set {
 	return esl.Set{Name: esl.OwnName(id, p.Kind(), ""), Capacity: capacity, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
 }
 
-// CheckAtOnce refuses more tasks at once than the rate lets begin.
+// CheckAtOnce refuses more tasks at once than the rate allows.
 func (p Queue) CheckAtOnce(id string, tasks int) error {
 	if p.Rate > 0 && p.Rate < tasks {
 		return esl.Invalid("policies: all %d tasks begin at once, and %s lets %d begin within %s: have fewer tasks, or raise its rate", tasks, id, p.Rate, p.per())
@@ -86,8 +86,8 @@ func (p Queue) CheckAtOnce(id string, tasks int) error {
 
 func (p Queue) per() time.Duration { return cmp.Or(time.Duration(p.Per), time.Second) }
 
-// Next lets in those whose turn it is, where there is a rate. Who was let in counts from
-// then to its beginning, and for a while after that: so no more begin within that time.
+// Next admits the tasks whose turn it is, if there is a rate. An admitted task counts until it
+// begins, and for Per after that. So no more than Rate begin within that time.
 func (p Queue) Next(s *esl.State) esl.Plan {
 	want := p.pool(s.ID)
 	if pool := s.Pool(want.Name); pool == nil || pool.Capacity() != want.Capacity {
@@ -118,17 +118,17 @@ func (p Queue) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// A line is who waits at a queue with a rate.
+// A line is the tasks at a queue with a rate.
 type line struct {
 	gates
-	// all are the gates of all.
+	// all are the gates of all tasks.
 	all []gate
-	// begun is when those of the last while began, in Unix nanoseconds.
+	// begun holds when tasks began within the last Per, in Unix nanoseconds.
 	begun []int64
 }
 
-// line finds out who is where: of all tasks that ask for one of the queue, as those of
-// jobs that have ended count for a while.
+// line computes the state of the line from all tasks that request one of the queue, because tasks
+// of ended jobs count for a while.
 func (p Queue) line(s *esl.State) line {
 	var l line
 	since := s.Now.Add(-p.per()).UnixNano()
@@ -150,16 +150,15 @@ func (p Queue) line(s *esl.State) line {
 	return l
 }
 
-// mayAskFor reports whether a task asks for some of a resource, in any case or in one of the
-// ways that it may go.
+// mayAskFor reports whether a task, or one of its alternatives, requests a resource.
 func mayAskFor(t *cluster.TaskValue, name string) bool {
 	return taskset.AsksFor(t.Requests, name) || slices.ContainsFunc(t.Alternatives, func(a types.Alternative) bool { return taskset.AsksFor(a.Requests, name) })
 }
 
-// Pace is how often it looks at most.
+// Pace bounds how often Next is called.
 func (Queue) Pace() time.Duration { return 50 * time.Millisecond }
 
-// room is how many more may be let in.
+// room is how many more tasks may be admitted.
 func (l *line) room(p Queue) int {
 	if p.Rate == 0 {
 		return maxLimit
@@ -167,19 +166,19 @@ func (l *line) room(p Queue) int {
 	return max(0, p.Rate-len(l.begun)-len(l.entering))
 }
 
-// Queued has the tasks of a job wait in a Queue.
+// Queued makes the tasks of a job wait in a Queue.
 type Queued struct {
 	// In is the id of the Queue.
 	In string `json:"in" desc:"the queue that the tasks wait in, by its name" is:"name"`
 }
 
-// Kind is queued.
+// Kind returns queued.
 func (Queued) Kind() string { return "queued" }
 
-// Shared is the Queue.
+// Shared returns the id of the Queue.
 func (p Queued) Shared() string { return p.In }
 
-// Apply has every task ask for one of the queue, and be let in if that has a rate.
+// Apply makes each task request one of the queue, and a gate of its own if the queue has a rate.
 func (p Queued) Apply(g *esl.Group) error {
 	q, ok := g.Shared[p.In].(Queue)
 	if !ok {

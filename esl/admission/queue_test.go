@@ -36,7 +36,7 @@ func TestQueueLimit(t *testing.T) {
 		if n, first := len(esltest.Begun(s, a, b)), len(esltest.Begun(s, a)); n != 6 || first != 6 {
 			t.Errorf("%d have begun, %d of the first job, want 6", n, first)
 		}
-		// Closed, nobody begins; opened again, they do.
+		// A closed queue starts no task; after it opens, they start.
 		for _, test := range []struct {
 			q    admission.Queue
 			want int
@@ -58,8 +58,8 @@ func TestQueueLimit(t *testing.T) {
 	})
 }
 
-// TestQueueRate lets no more begin within any time than the rate says, however fast they
-// end, whoever keeps the policy.
+// TestQueueRate starts no more within any time than the rate says, however fast they end, and
+// whichever process runs the policy.
 func TestQueueRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(2, 8)}, "q", admission.Queue{Rate: 4, Per: manifest.Duration(10 * time.Second)})
@@ -91,7 +91,7 @@ func TestQueueRate(t *testing.T) {
 	})
 }
 
-// TestQueueOfWhatWaits lets in who can run before who waits for something else.
+// TestQueueOfWhatWaits admits tasks that can run before tasks that wait for something else.
 func TestQueueOfWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 8)}, "q", admission.Queue{Rate: 1, Per: manifest.Duration(time.Minute)})
@@ -114,8 +114,8 @@ func TestQueueOfWhatWaits(t *testing.T) {
 	})
 }
 
-// TestFairQueue lets flows in by weight, whoever was first, and forgets nothing when
-// another one keeps it.
+// TestFairQueue admits flows by weight, in any order of arrival, and forgets nothing when another
+// process runs it.
 func TestFairQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 64)}, "q", admission.FairQueue{Limit: 4, Flows: map[string]float64{"gold": 3}, Anyone: 1})
@@ -139,11 +139,11 @@ func TestFairQueue(t *testing.T) {
 			t.Errorf("%d of gold and %d of iron, want 3 to 1", g, i)
 		}
 		why := esl.Why(s.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: gold.Tasks[119]}, time.Now())
-		// At a whole second some may have ended for whom nobody has been let in yet.
+		// At a whole second some tasks may have ended before others have been admitted.
 		if len(why) != 1 || !strings.HasPrefix(why[0], "fair-queue q has let in ") || !strings.Contains(why[0], " of 4; ") {
 			t.Errorf("why: %q", why)
 		}
-		// Who comes now has not saved anything, and lost nothing.
+		// A new flow has saved nothing, and lost nothing.
 		before := len(esltest.Begun(s, gold))
 		late := of("late", 40)
 		time.Sleep(10 * time.Second)
@@ -156,7 +156,7 @@ func TestFairQueue(t *testing.T) {
 	})
 }
 
-// TestFairQueueFew keeps the gates of few tasks that have ended.
+// TestFairQueueFew keeps the gates of a few ended tasks.
 func TestFairQueueFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 64)}, "q", admission.FairQueue{Limit: 10, Anyone: 1})
@@ -221,7 +221,7 @@ func TestQueuesRefuse(t *testing.T) {
 	})
 }
 
-// TestQueueOrder lets in by priority, then by age, whoever waited before.
+// TestQueueOrder admits by priority, then by age, whatever order they waited in before.
 func TestQueueOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 64)}, "q", admission.Queue{Rate: 1, Per: manifest.Duration(10 * time.Second)})
@@ -237,7 +237,7 @@ func TestQueueOrder(t *testing.T) {
 		if len(order) != 7 {
 			t.Fatalf("%d have begun, want 7", len(order))
 		}
-		// The first of the low was alone when it came.
+		// The first of the low ones was alone when it came.
 		for i, pair := range [][2]int{{0, 3}, {3, 4}, {4, 5}, {5, 6}, {6, 1}, {1, 2}} {
 			if !order[pair[0]].Before(order[pair[1]]) {
 				t.Errorf("%d: task %d began at %s, and task %d at %s", i, pair[0], order[pair[0]].Format("05.0"), pair[1], order[pair[1]].Format("05.0"))
@@ -247,8 +247,8 @@ func TestQueueOrder(t *testing.T) {
 	})
 }
 
-// TestQueueRateOfWhoIsLetIn: who is let in and has no node yet counts, so that no more than
-// the rate begin when there is room.
+// TestQueueRateOfWhoIsLetIn counts admitted tasks without a node, so that no more than the rate
+// begin when there is capacity.
 func TestQueueRateOfWhoIsLetIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 8)}, "q", admission.Queue{Rate: 2, Per: manifest.Duration(10 * time.Second)})

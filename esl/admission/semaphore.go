@@ -10,18 +10,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Semaphore is so many of something that tasks of several jobs hold while they run, such
-// as connections to a database or licences: one cluster-wide resource. It is shared; jobs
-// name it by Holds.
+// Semaphore is an amount that tasks of several jobs hold parts of while they run, such as database
+// connections or licenses: one cluster-wide resource. It is shared; jobs name it by Holds.
 type Semaphore struct {
-	// Limit is how much of it there is; with 0 nobody begins.
+	// Limit is the amount; with 0 no task begins.
 	Limit int `json:"limit" desc:"how much there is of it; 0 is closed" min:"0"`
 }
 
-// Kind is semaphore.
+// Kind returns semaphore.
 func (Semaphore) Kind() string { return "semaphore" }
 
-// Apply refuses a job that names it itself.
+// Apply refuses: jobs name it by Holds.
 func (Semaphore) Apply(*esl.Group) error {
 	return esl.Invalid("name: a semaphore is shared: declare it under a name of its own, and have the job name it by holds")
 }
@@ -34,7 +33,7 @@ func (p Semaphore) Validate() error {
 	return nil
 }
 
-// Declare makes the resource.
+// Declare returns the resource.
 func (p Semaphore) Declare(id string) ([]esl.Set, error) {
 	return []esl.Set{p.pool(esl.OwnName(id, p.Kind(), ""))}, p.Validate()
 }
@@ -43,7 +42,7 @@ func (p Semaphore) pool(name string) esl.Set {
 	return esl.Set{Name: name, Capacity: types.Quantity(p.Limit) * esl.One, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
 }
 
-// Next makes the resource as it is declared, if somebody changed it.
+// Next restores the declared resource after another program has changed it.
 func (p Semaphore) Next(s *esl.State) esl.Plan {
 	name := s.Own("")
 	if pool := s.Pool(name); pool != nil && pool.Info.V != nil && pool.Info.V.Capacity == types.Quantity(p.Limit)*esl.One {
@@ -52,21 +51,21 @@ func (p Semaphore) Next(s *esl.State) esl.Plan {
 	return esl.Plan{Set: []esl.Set{p.pool(name)}, Reason: fmt.Sprintf("there are %d", p.Limit)}
 }
 
-// Holds has each task of a job hold some of a semaphore while it has a node.
+// Holds makes each task of a job hold some of a semaphore while it has a node.
 type Holds struct {
 	// Semaphore is its name.
 	Semaphore string `json:"semaphore" desc:"the name of the semaphore" is:"name"`
-	// Amount is how much each task holds; 0 is 1.
+	// Amount is how much each task holds; 0 means 1.
 	Amount int `json:"amount,omitempty" desc:"how much of it each task holds; 1 if it is left out" zero:"is nothing: leave the policy out, or leave amount out for 1"`
 }
 
-// Kind is holds.
+// Kind returns holds.
 func (Holds) Kind() string { return "holds" }
 
-// Shared is the name of the semaphore.
+// Shared returns the name of the semaphore.
 func (p Holds) Shared() string { return p.Semaphore }
 
-// Validate checks what can be checked without the semaphore.
+// Validate checks the parameters without the semaphore.
 func (p Holds) Validate() error {
 	if p.Amount < 0 {
 		return esl.Invalid("amount: %d is negative: give how much each task holds, or leave it out for 1", p.Amount)
@@ -74,7 +73,7 @@ func (p Holds) Validate() error {
 	return nil
 }
 
-// Apply has each task ask for its part.
+// Apply makes each task request its amount.
 func (p Holds) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -91,7 +90,7 @@ func (p Holds) Apply(g *esl.Group) error {
 	return nil
 }
 
-// Why says who holds the semaphore, when there is not enough of it.
+// Why names the holders of the semaphore, when too little of it is free.
 func (p Holds) Why(s *esl.State, task string) string {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	pool := s.Pool(esl.OwnName(p.Semaphore, Semaphore{}.Kind(), ""))

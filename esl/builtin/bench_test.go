@@ -17,8 +17,8 @@ func oneCore() controlplane.Submission {
 	return controlplane.Submission{Task: types.Task{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}}
 }
 
-// BenchmarkNext is one look at a job of 10,000 tasks on 1,000 nodes, of which each has one:
-// of policies that look whenever anything changes.
+// BenchmarkNext is one call for a job of 10,000 tasks on 1,000 nodes, one on each: of policies that
+// are called after every change.
 func BenchmarkNext(b *testing.B) {
 	for _, waits := range []bool{true, false} {
 		for name, p := range map[string]esl.Controller{
@@ -40,8 +40,8 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// BenchmarkAfter is one look at a graph of 10,000 tasks, of which a tenth run: a chain, and
-// layers of 100 of which each comes after all of the one before.
+// BenchmarkAfter is one call for a graph of 10,000 tasks, a tenth of which run: a chain, and layers
+// of 100 in which each task comes after all of the previous layer.
 func BenchmarkAfter(b *testing.B) {
 	for _, each := range []int{1, 100} {
 		p, tasks := admission.After{Tasks: make(map[string][]string)}, make([]controlplane.Submission, 10_000)
@@ -62,8 +62,8 @@ func BenchmarkAfter(b *testing.B) {
 	}
 }
 
-// BenchmarkElasticAmongMany is one look of a job of any size at 100,000 tasks of others that
-// wait for room.
+// BenchmarkElasticAmongMany is one call for an elastic job among 100,000 waiting tasks of other
+// jobs.
 func BenchmarkElasticAmongMany(b *testing.B) {
 	w := viewtest.NewBench(b, 1000)
 	w.Job("others", viewtest.Still{}, esl.Copies(100_000, oneCore()), 0)

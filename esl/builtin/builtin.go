@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/esl/share"
 )
 
-// Kinds returns the policies of this package.
+// Kinds returns the built-in policies.
 func Kinds() esl.Kinds {
 	return esl.Kinds{}.With(
 		func() esl.Policy { return room.Aging{} },
@@ -44,5 +44,5 @@ func Kinds() esl.Kinds {
 	)
 }
 
-// New returns a Client that knows the policies of this package.
+// New returns a Client that knows the built-in policies.
 func New(c *controlplane.Client) *esl.Client { return &esl.Client{Client: c, Kinds: Kinds()} }

@@ -30,7 +30,7 @@ func BenchmarkPrepare(b *testing.B) {
 	c := New(plain)
 	for _, n := range []int{32, 256} {
 		tasks := make([]controlplane.Submission, n)
-		for i := range tasks { // as who submits makes them, not shared by all
+		for i := range tasks { // made for each submission, not shared by all
 			asked := types.NewRequests(map[string]types.Quantity{"cpu": 256_000 / types.Quantity(n)})
 			tasks[i] = controlplane.Submission{Task: types.Task{Name: "member", Requests: asked}, Spec: &types.Spec{Image: "x"}}
 		}

@@ -16,20 +16,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// on has a task be on a node.
+// on makes a task run on a node.
 func on(node string, s controlplane.Submission) controlplane.Submission {
 	s.Task.Requests = s.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{"node/" + node: 1}))
 	return s
 }
 
-// A gang holds nothing for as long as is stated; then it collects what becomes free, one
-// gang at a time, and small tasks do not starve it. What it holds idle is counted.
+// TestGangCollectsWhenAged: a gang holds nothing for a documented time. Then it accumulates free
+// capacity, one gang at a time, and small tasks do not starve it. The test counts idle holdings.
 func TestGangCollectsWhenAged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const after = 30 * time.Second // as is stated in docs/policies.md
+		const after = 30 * time.Second // as documented in docs/policies.md
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})
-		// Small tasks for ever, more than there is room for: as many as run come before the
-		// gangs, and all others after them.
+		// An endless supply of small tasks, more than fit: those that run came before the gangs,
+		// and all others after them.
 		tasks := make([]controlplane.Submission, 400)
 		for i := range tasks {
 			tasks[i] = hollow.Task(1000, "run", fmt.Sprint(5+i%5, "s"))
@@ -97,8 +97,8 @@ func TestGangCollectsWhenAged(t *testing.T) {
 	})
 }
 
-// What a gang has collected a task uses meanwhile that ends before the gang could be
-// complete; it starts no later for that.
+// TestGangIsNotDelayedByBackfill lets a task that ends before the gang could be complete use what
+// the gang has accumulated; the gang starts no later for that.
 func TestGangIsNotDelayedByBackfill(t *testing.T) {
 	start := func(t *testing.T, backfill bool) time.Duration {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})
@@ -131,7 +131,7 @@ func TestGangIsNotDelayedByBackfill(t *testing.T) {
 	}
 }
 
-// What other policies draw on, a pool, is drawn on once, as a whole, and given back.
+// TestGangDrawsOnPoolsOnce draws once, as a whole, on a pool of another policy, and returns it.
 func TestGangDrawsOnPoolsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(4, 4)})
@@ -146,7 +146,7 @@ func TestGangDrawsOnPoolsOnce(t *testing.T) {
 		if got := free(); got != esl.One {
 			t.Errorf("%d of the pool is free, want one", got)
 		}
-		// There is one left: two are not begun with.
+		// There is one left, too little for a gang of two.
 		waits := g.SubmitTasks(2, task, gang.Gang{})
 		time.Sleep(5 * time.Second)
 		if got := free(); got != esl.One {
@@ -170,8 +170,8 @@ func TestGangDrawsOnPoolsOnce(t *testing.T) {
 	})
 }
 
-// What an administrator counts of the namespace, a gang draws on once. What is asked for
-// besides by every task and every bundle, both ask for.
+// TestGangDrawsOnQuotasOnce draws once on a quota of the namespace. Additional requests of every
+// task and every bundle count for both.
 func TestGangDrawsOnQuotasOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(4, 4)})

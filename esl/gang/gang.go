@@ -9,24 +9,24 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Gang places all tasks of a job at one revision, or none: what they ask for is locked
-// as a whole, and they draw on it. Until then nothing is held for them; a gang that has
-// waited long collects what becomes free, one gang of the cluster at a time.
+// Gang places all tasks of a job at one revision, or none: one reservation has all of their
+// requests, and they draw on it. Until then nothing is held for them. A gang that has waited long
+// accumulates free capacity, one gang of the cluster at a time.
 type Gang struct {
-	// PerNode is how many members are together on a node, locked as one; 0: as they come.
+	// PerNode is how many members share a node, as one bundle; 0 means no constraint.
 	PerNode int `json:"perNode,omitempty" desc:"how many of the tasks are together on a node; as they come if it is left out" zero:"is no task: give how many are together, or leave it out" without:"in=node"`
-	// In is what all of them are in: one node, one rack or one zone.
+	// In is the kind of domain that all of them share: node, rack or zone.
 	In esl.Domain `json:"in,omitempty" desc:"what all of the tasks are in one of; wherever if it is left out"`
-	// Loss says what becomes of the gang when a member fails, or is lost with its node.
+	// Loss says what happens to the gang when a member fails, or is lost with its node.
 	Loss esl.Loss `json:"onLoss,omitempty" desc:"when a task fails, or its node is lost; fail if it is left out"`
-	// Restarts is how often a member may fail before the gang does; 0 is 3.
+	// Restarts is how often a member may fail before the gang fails; 0 means 3.
 	Restarts int `json:"restarts,omitempty" desc:"how often a task may fail before all of them do, unless onLoss is fail; 3 if it is left out" zero:"is not one: write onLoss: fail to have all stop with the first that fails, or leave it out for 3" needs:"onLoss=restart|alone"`
 }
 
-// Kind is gang.
+// Kind returns gang.
 func (Gang) Kind() string { return "gang" }
 
-// NeedsNodes is true: what is too large for the cluster is refused.
+// NeedsNodes returns true: a gang too large for the cluster is refused.
 func (Gang) NeedsNodes() bool { return true }
 
 // Validate checks the parameters.
@@ -45,7 +45,7 @@ func (p Gang) Validate() error {
 	return esl.Join(errs)
 }
 
-// Apply has what all members ask for locked, when every policy has said what that is.
+// Apply reserves the requests of all members, after every policy has added its own.
 func (p Gang) Apply(g *esl.Group) error {
 	g.AtOnce()
 	if p.In != "" {
@@ -56,10 +56,10 @@ func (p Gang) Apply(g *esl.Group) error {
 	return p.Validate()
 }
 
-// lock makes the reservation, and has the members draw on it.
+// lock creates the reservation, and makes the members draw on it.
 func (p Gang) lock(g *esl.Group) error {
 	if p.In != esl.Node && g.IsTogether(esl.Node) {
-		p.In = esl.Node // by another policy: a mark says so later
+		p.In = esl.Node // from another policy: the mark tells Next
 		g.Make(g.Own("node"), types.Inf, controlplane.OnEvery())
 		g.AskAll(g.Own("node"), esl.One)
 	}
@@ -73,7 +73,7 @@ func (p Gang) lock(g *esl.Group) error {
 		}
 	}
 	if p.chooses() {
-		g.Make(g.Own("place"), 0, controlplane.OnEvery()) // until Next has chosen
+		g.Make(g.Own("place"), 0, controlplane.OnEvery()) // closed until Next has chosen
 		g.AskAll(g.Own("place"), esl.One)
 	}
 	r, err := g.Lock(g.Own(""), p.unit(len(g.Tasks)))
@@ -87,7 +87,7 @@ func (p Gang) lock(g *esl.Group) error {
 	return p.fits(g, r)
 }
 
-// unit is how many of n members are together on a node.
+// unit is how many of n members share a node.
 func (p Gang) unit(n int) int {
 	if p.In == esl.Node {
 		return n
@@ -95,10 +95,10 @@ func (p Gang) unit(n int) int {
 	return max(p.PerNode, 1)
 }
 
-// chooses reports whether a rack or zone is chosen for the gang.
+// chooses reports whether the policy chooses a rack or zone for the gang.
 func (p Gang) chooses() bool { return p.In == esl.Rack || p.In == esl.Zone }
 
-// fits refuses what would never have its place, as far as the nodes are registered.
+// fits refuses a gang that the registered nodes could never hold.
 func (p Gang) fits(g *esl.Group, r types.Reservation) error {
 	if p.chooses() && len(g.Nodes) > 0 && !taskset.Labeled(g.Nodes, string(p.In)) {
 		return types.Errorf(types.Precondition, "in: no node has a label %s: give nodes one, or leave in out", p.In)
@@ -111,7 +111,7 @@ func (p Gang) fits(g *esl.Group, r types.Reservation) error {
 		most*p.unit(len(g.Tasks)), len(g.Tasks), p.together())
 }
 
-// over is the domain of which one is chosen; none is the whole cluster.
+// over is the kind of domain that is chosen; "" means the whole cluster.
 func (p Gang) over() esl.Domain {
 	if p.chooses() {
 		return p.In
@@ -119,7 +119,7 @@ func (p Gang) over() esl.Domain {
 	return ""
 }
 
-// together says what all of them are in one of.
+// together names the kind of domain that all members share.
 func (p Gang) together() string {
 	if p.In == "" {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// All members are bound at one revision or none is, and until then nothing is held.
+// TestGangIsAllOrNothing binds all members at one revision, or none, and holds nothing until then.
 func TestGangIsAllOrNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(4, 4)})
@@ -62,8 +62,8 @@ func holdings(n *cluster.Node) []types.Holding {
 	return n.Allocated.V.Holds
 }
 
-// It is one transaction, and what is too large for the cluster is said at once, by the
-// nodes that there are.
+// TestGangTooLarge submits in one transaction, and refuses a gang too large for the registered
+// nodes at once.
 func TestGangTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Racks(hollow.Nodes(4, 4), 2)})
@@ -80,14 +80,14 @@ func TestGangTooLarge(t *testing.T) {
 		if len(g.Snapshot().Jobs) != 0 {
 			t.Error("something was written")
 		}
-		// A node that comes is seen when it matters.
+		// A new node is noticed before a refusal.
 		g.Add(hollow.Node{Name: "late", Capacity: map[string]types.Quantity{"cpu": 4000}})
 		g.AwaitView(func(v *cluster.View) bool { return v.Nodes["late"] != nil && v.Nodes["late"].Alive.V != nil })
 		g.Running(g.SubmitTasks(5, hollow.Task(3000), gang.Gang{}))
 	})
 }
 
-// Places are composed with others' wishes.
+// TestGangPlaces composes a gang with other placement policies.
 func TestGangPlaces(t *testing.T) {
 	two := func(cpu int, provides ...types.Provide) controlplane.Submission {
 		s := hollow.Task(cpu)
@@ -145,7 +145,7 @@ func TestGangPlaces(t *testing.T) {
 	}
 }
 
-// One rack is chosen where there is room, and another when that has room first.
+// TestGangMovesToAnotherRackWhileItWaits moves to the rack that has capacity first.
 func TestGangMovesToAnotherRackWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Racks(hollow.Nodes(4, 4), 2)})
@@ -169,7 +169,7 @@ func TestGangMovesToAnotherRackWhileItWaits(t *testing.T) {
 	})
 }
 
-// A gang of an application that is killed leaves nothing: it ends with its session.
+// TestGangEndsWithItsApplication kills the application of a gang: all of it ends with the session.
 func TestGangEndsWithItsApplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Racks(hollow.Nodes(4, 4), 2)})
@@ -185,13 +185,13 @@ func TestGangEndsWithItsApplication(t *testing.T) {
 			if n == 2 {
 				g.Running(job)
 			}
-			g.Ended(job) // nobody renews the session
+			g.Ended(job) // the session is not renewed any more
 		}
 		g.Clean()
 	})
 }
 
-// With another policy that has all of them on one node, a gang gets its place again, too.
+// TestGangColocatedWaitsAgain reserves again for a gang that another policy puts on one node.
 func TestGangColocatedWaitsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 4)})
@@ -224,7 +224,7 @@ func TestGangColocatedWaitsAgain(t *testing.T) {
 	})
 }
 
-// Without nodes that have a label nothing can be in one rack.
+// TestGangWithoutRacks refuses a gang in one rack if no node has the label.
 func TestGangWithoutRacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 4)})
@@ -235,7 +235,7 @@ func TestGangWithoutRacks(t *testing.T) {
 	})
 }
 
-// A gang of four, of which there is room for three at first.
+// ExampleGang is a gang of four, three of which fit at first.
 func ExampleGang() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

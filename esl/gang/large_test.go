@@ -18,8 +18,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// large is a gang of more members than a stock etcd takes in one transaction, granted as a
-// whole all the same: its tasks are written ahead, and are seen with it.
+// large runs a gang of more members than a stock etcd takes in one transaction. It is still granted
+// as a whole: its tasks are written first, and become visible with it.
 func large(t *testing.T, g esltest.Gangs, parts func(n int) bool) {
 	t.Helper()
 	job := g.SubmitTasks(520, hollow.Task(1000), gang.Gang{})
@@ -33,7 +33,7 @@ func large(t *testing.T, g esltest.Gangs, parts func(n int) bool) {
 	if r := v.Reservations[cluster.ID{Namespace: "d", ID: job.Job + ".gang"}]; r.Info.Create != v.Jobs[cluster.ID{Namespace: "d", ID: job.Job}].Create {
 		t.Error("the job and what is locked for it are of different revisions")
 	}
-	// It ends as one, in more transactions than one.
+	// It ends as one, in several transactions.
 	if err := g.Stop(t.Context(), job.Tasks[7], controlplane.StopOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -57,15 +57,15 @@ func TestGangOf520(t *testing.T) {
 	}
 }
 
-// A real etcd with the limits that Escher gives it takes one transaction.
+// TestGangOf520OnEtcd takes one transaction on a real etcd with Escher's limits.
 func TestGangOf520OnEtcd(t *testing.T) {
 	store := etcdstore.New(etcdtest.Start(t).Client, etcdstore.ServerLimits())
 	g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(20, 26), Store: store, NoAudit: true})
 	large(t, g, func(n int) bool { return n == 1 })
 }
 
-// A gang on more nodes than a stock etcd takes in one transaction is granted in several, begins
-// as a whole, and leaves nothing.
+// TestGangOn512Nodes is a gang on more nodes than a stock etcd takes in one transaction. It is
+// granted in several, begins as a whole, and leaves nothing.
 func TestGangOn512Nodes(t *testing.T) {
 	for name, share := range map[string]int{"a node each": 1, "four on each": 4} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestGangOn512Nodes(t *testing.T) {
 	}
 }
 
-// So does one over a real etcd, with the limits that it has by itself.
+// TestGangOn100NodesOnStockEtcd does so on a real etcd with its default limits.
 func TestGangOn100NodesOnStockEtcd(t *testing.T) {
 	limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
 	store := etcdstore.New(etcdtest.Start(t, etcdtest.WithMaxTxnOps(128)).Client, limits)
@@ -122,8 +122,8 @@ func settledGrants(v *cluster.View) bool {
 	return len(v.Leaders) == 0
 }
 
-// What is more than can be locked at once is refused, and it is said what would help; nothing is
-// written.
+// TestGangIsTooLarge refuses more than one reservation can hold, suggests a remedy, and writes
+// nothing.
 func TestGangIsTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}

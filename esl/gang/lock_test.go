@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// task makes a task that asks for amounts of resources.
+// taskOf returns a task that requests amounts of resources.
 func taskOf(requests map[string]types.Quantity, change ...func(*types.Task)) controlplane.Submission {
 	t := types.Task{Requests: types.NewRequests(requests)}
 	for _, f := range change {
@@ -32,7 +32,7 @@ func gpus(milli types.Quantity, models ...string) controlplane.Submission {
 	})
 }
 
-// What is wrong with a gang is said at submission, with the field and the remedy.
+// TestGangRefuses reports the errors of a gang at submission, with field and remedy.
 func TestGangRefuses(t *testing.T) {
 	either := func(t *types.Task) { t.Alternatives = []types.Alternative{{}, {}} }
 	gives := func(t *types.Task) {
@@ -72,8 +72,8 @@ func TestGangRefuses(t *testing.T) {
 	}
 }
 
-// What is locked is what all policies ask for, a bundle for those that are together, and
-// tasks draw on nothing else.
+// TestLock reserves the requests of all policies, with a bundle for tasks on one node, and tasks
+// draw on nothing else.
 func TestLock(t *testing.T) {
 	at := taskOf(map[string]types.Quantity{"cpu": 100, "rack/r1": 1, "pool": esl.One}, func(t *types.Task) { t.Priority = 3 })
 	g := &esl.Group{Namespace: "d", ID: "j", Session: "s", Tasks: esl.Copies(3, at)}
@@ -106,7 +106,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// A reservation is made again as it was, of those that are left.
+// TestRelock reserves the same again, for the remaining tasks.
 func TestRelock(t *testing.T) {
 	g := &esl.Group{Namespace: "d", ID: "j", Tasks: []controlplane.Submission{gpus(1000, "A100"), gpus(2000, "A100"), taskOf(cpu(5))}}
 	if err := g.Apply([]esl.Policy{Gang{}}); err != nil {

@@ -19,12 +19,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// What a fixed number of kills leaves is a whole gang.
+// TestGangLoss leaves whole gangs after a fixed number of kills.
 func TestGangLoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		gang gang.Gang
 		harm func(g esltest.Gangs, job controlplane.Launched, nodes []string)
-		// attempts are those of the members that run in the end; nil: all have ended.
+		// attempts are those of the members that run in the end; nil means all have ended.
 		attempts []int
 		says     string
 	}{
@@ -87,8 +87,8 @@ func TestGangLoss(t *testing.T) {
 	}
 }
 
-// What a member had is for others as soon as it has succeeded: none would start there again.
-// Of those that are alone the place is kept.
+// TestGangEndsByParts frees the part of a member as soon as it has succeeded, as none would start
+// there again. With onLoss alone the place is kept.
 func TestGangEndsByParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		gang gang.Gang
@@ -127,8 +127,8 @@ func TestGangEndsByParts(t *testing.T) {
 	}
 }
 
-// A member that is lost after another one has succeeded ends all, though their place was
-// given back.
+// TestGangIsLostAfterOneSucceeded loses a member after another one has succeeded: all end, though
+// their reservation was gone.
 func TestGangIsLostAfterOneSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 1)})
@@ -155,8 +155,8 @@ func TestGangIsLostAfterOneSucceeded(t *testing.T) {
 	})
 }
 
-// Whatever happens to members, and whenever what keeps them is killed, those that run are
-// soon at the same attempt, and all finish.
+// TestGangIsNeverPartialForLong kills members, and the process that runs the policy, at random.
+// Running members are soon at the same attempt, and all finish.
 func TestGangIsNeverPartialForLong(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A gang takes part in a share, and in a queue, as a whole: of what it may not have all of
-// it has nothing.
+// TestGangInSharesAndQueues lets a gang take part in a share and a queue as a whole: it has all of
+// it, or nothing.
 func TestGangInSharesAndQueues(t *testing.T) {
 	for name, c := range map[string]struct {
 		declare func(g esltest.Gangs) error
@@ -61,8 +61,8 @@ func TestGangInSharesAndQueues(t *testing.T) {
 	}
 }
 
-// A gang that could never begin, as a shared policy never lets so many be, is refused at
-// submission; and one for which that was changed later keeps nobody else from anything.
+// TestGangBeyondAShare refuses a gang that a shared policy would never admit. A later change of the
+// policy to that effect does not make the gang block others.
 func TestGangBeyondAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})

@@ -12,15 +12,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// within is how long some of a gang run at most while another of it waits: all are bound at
-// one revision, as a rule, and who is behind catches up at once.
+// within is how long a part of a gang may run while another part waits. All are normally bound at
+// one revision, and a member behind catches up at once.
 const within = 10 * time.Second
 
-// keepWhole ends what is left of tasks that belong together when one has ended without
-// success; and, unless each is alone, has all run again when one has to. What they had
-// locked is given back with that, so that none begins again before all of them can. Who is
-// behind an attempt that has begun is to be at the same. Again is when it is due that all
-// have a node.
+// keepWhole ends the other members when one has ended without success. Unless alone, it makes all
+// run again when one has to, and removes their reservation, so that no member begins before all
+// can. A member behind an attempt that has begun moves on to that attempt. RequeueAfter is when all
+// members must have a node.
 func keepWhole(s *esl.State, members []*cluster.Task, alone bool, id string) esl.Plan {
 	r := s.Reservation(id)
 	last, over := 0, ""
@@ -56,10 +55,9 @@ func keepWhole(s *esl.State, members []*cluster.Task, alone bool, id string) esl
 	return plan
 }
 
-// torn reports whether members must all begin again, of which one is at attempt last, or
-// will be: one leaves, or has left, what was locked for them, and the next attempt has not
-// begun; or it has for some, and another one has waited for long, at due, or is to have no
-// place.
+// torn reports whether members must all begin again; last is the newest attempt. Either a member is
+// leaving or has left the reservation, or waits for a lost node, before that attempt has begun. Or
+// the attempt has begun for some, and another waits past due or without a reservation.
 func torn(s *esl.State, members []*cluster.Task, last int, r *cluster.Reservation) (broken bool, due time.Time) {
 	begun, left, waits := false, false, false
 	since := int64(0)
@@ -88,7 +86,7 @@ func torn(s *esl.State, members []*cluster.Task, last int, r *cluster.Reservatio
 	return !due.After(s.Now), due
 }
 
-// onLostNode reports whether a reservation is to have its place on a node that takes no tasks.
+// onLostNode reports whether a granted reservation has a part on a node that takes no tasks.
 func onLostNode(s *esl.State, r *cluster.Reservation) bool {
 	return taskset.Locked(r) && taskset.Granted(r) && slices.ContainsFunc(r.Grant.V.Nodes, func(at types.GrantNode) bool {
 		n := s.View.Nodes[at.Node]
@@ -96,8 +94,8 @@ func onLostNode(s *esl.State, r *cluster.Reservation) bool {
 	})
 }
 
-// gathered reports whether none of the members has a node, or is to wait for its next attempt
-// at now; until is when that is over.
+// gathered reports whether no member has a node, or waits at now for its next attempt to be
+// allowed; until is when that wait ends.
 func gathered(members []*cluster.Task, now time.Time) (all bool, until time.Time) {
 	retry := now.UnixNano()
 	for _, t := range members {
@@ -113,7 +111,7 @@ func gathered(members []*cluster.Task, now time.Time) (all bool, until time.Time
 	return retry == now.UnixNano(), time.Unix(0, retry)
 }
 
-// anew says what members wait for that are to run again, and have nothing locked yet.
+// anew says what members wait for that run again and have no reservation yet.
 func anew(members []*cluster.Task, now time.Time) string {
 	held, last := 0, (*cluster.Task)(nil)
 	for _, t := range members {
@@ -133,8 +131,8 @@ func anew(members []*cluster.Task, now time.Time) string {
 	return "all run again, and are about to wait for a place"
 }
 
-// noneStarts reports whether none of the members, which are whole, will start again: once one
-// has ended, those that run either end too, or are stopped; unless each is alone.
+// noneStarts reports whether no member will start again. The gang is whole: once one member has
+// ended, the running ones end too or are stopped; unless each is alone.
 func noneStarts(members []*cluster.Task, alone bool) bool {
 	ended := false
 	for _, t := range members {

@@ -18,8 +18,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A gang of which a member has to run again, and there is no room for it, waits as a whole,
-// and has nothing; when there is room all of it runs again, bound at one revision.
+// TestGangWithoutRoomDoesNotRunInPart: a gang with a member that must run again but does not fit
+// waits as a whole, and holds nothing. When it fits, all run again, bound at one revision.
 func TestGangWithoutRoomDoesNotRunInPart(t *testing.T) {
 	for name, c := range map[string]struct {
 		gang gang.Gang
@@ -49,7 +49,7 @@ func TestGangWithoutRoomDoesNotRunInPart(t *testing.T) {
 						t.Errorf("why: %q", got)
 					}
 				}
-				// What it does not use others do.
+				// Others use what it does not.
 				g.Running(g.SubmitTasks(1, hollow.Task(1000, "run", "1s")))
 				g.Add(hollow.Node{Name: "late", Capacity: map[string]types.Quantity{"cpu": 1000}})
 				g.Running(job)
@@ -71,7 +71,7 @@ func TestGangWithoutRoomDoesNotRunInPart(t *testing.T) {
 	}
 }
 
-// A member that fails again and again waits longer each time, and so do the others with it.
+// TestGangWaitsWithTheOneThatFailed delays a member longer after each failure, and the others too.
 func TestGangWaitsWithTheOneThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 1)})
@@ -97,7 +97,7 @@ func TestGangWaitsWithTheOneThatFailed(t *testing.T) {
 	})
 }
 
-// Members that take long to stop have stopped before any of the next attempt begins.
+// TestGangBeginsAgainWhenAllHaveStopped waits for slow members to stop before the next attempt.
 func TestGangBeginsAgainWhenAllHaveStopped(t *testing.T) {
 	for name, harm := range map[string]func(g esltest.Gangs, job controlplane.Launched, nodes []string){
 		"a member fails": func(g esltest.Gangs, job controlplane.Launched, _ []string) { g.FailTask(job.Tasks[0]) },
@@ -134,7 +134,7 @@ func TestGangBeginsAgainWhenAllHaveStopped(t *testing.T) {
 	}
 }
 
-// A gang that is to be in one rack goes to another one when its own lacks a node.
+// TestGangGoesToAnotherRackWhenOneIsLost moves a gang when its rack lacks a node.
 func TestGangGoesToAnotherRackWhenOneIsLost(t *testing.T) {
 	for name, harm := range map[string]func(g esltest.Gangs, node string){"lost": esltest.Gangs.Lose, "drained": esltest.Gangs.Drain} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestGangGoesToAnotherRackWhenOneIsLost(t *testing.T) {
 	}
 }
 
-// Whatever is done at a time, a stock etcd takes it: evictions with what is given back.
+// TestGangRestartsOnAStockStore keeps evictions with their release within a stock etcd's limits.
 func TestGangRestartsOnAStockStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := controlplane.Limits{Ops: 128, Bytes: 1536 << 10}
@@ -172,7 +172,7 @@ func TestGangRestartsOnAStockStore(t *testing.T) {
 	})
 }
 
-// A failure has a reason, also if its process has said nothing.
+// TestGangSaysHowAMemberFailed gives a reason, even if the process printed nothing.
 func TestGangSaysHowAMemberFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 1)})

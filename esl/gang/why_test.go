@@ -17,8 +17,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestGangWhyAmongPolicies: what another policy has chosen for the gang by now says nothing of
-// what would fit were nothing else there.
+// TestGangWhyAmongPolicies: what fits in an empty cluster does not depend on the current choice of
+// another policy.
 func TestGangWhyAmongPolicies(t *testing.T) {
 	for name, p := range map[string]esl.Policy{"pack": place.Pack{}, "spread": place.Spread{Over: esl.Rack}, "on nodes": place.Spread{}} {
 		t.Run(name, func(t *testing.T) {
@@ -35,8 +35,8 @@ func TestGangWhyAmongPolicies(t *testing.T) {
 	}
 }
 
-// TestGangWhyCollects: what it has collected is room for it, and others are told for whom what
-// becomes free is collected.
+// TestGangWhyCollects counts accumulated capacity as free for the gang, and tells others for which
+// gang it is accumulated.
 func TestGangWhyCollects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 4)})
@@ -56,7 +56,7 @@ func TestGangWhyCollects(t *testing.T) {
 	})
 }
 
-// TestGangTooLargeBesideGates: that each member has a gate of its own makes them no smaller.
+// TestGangTooLargeBesideGates counts members correctly if each has a gate of its own.
 func TestGangTooLargeBesideGates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Racks(hollow.Nodes(4, 4), 2)})
@@ -71,8 +71,8 @@ func TestGangTooLargeBesideGates(t *testing.T) {
 	})
 }
 
-// TestWhyOfOthers: a policy says nothing of room while a task waits for something else, and
-// something while it is what the task waits for.
+// TestWhyOfOthers: a policy says nothing of capacity while a task waits for something else, and
+// something while the task waits for the policy.
 func TestWhyOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(1, 4)})
@@ -93,7 +93,7 @@ func TestWhyOfOthers(t *testing.T) {
 	})
 }
 
-// TestGangInRackSpreadOverNodes: the rack is one that has room for them evenly.
+// TestGangInRackSpreadOverNodes chooses a rack where the gang fits evenly.
 func TestGangInRackSpreadOverNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Racks(hollow.Nodes(4, 4), 2)})

@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/esl"
 )
 
-// TestAgainAndNothingCame: a plan that changes nothing is done once, however often it is
-// to be looked again, and whatever it says of that.
+// TestAgainAndNothingCame commits a plan that changes nothing once, whatever its RequeueAfter and
+// Reason.
 func TestAgainAndNothingCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(func(_ string, s *esl.State) esl.Plan {
@@ -34,8 +34,7 @@ func TestAgainAndNothingCame(t *testing.T) {
 	})
 }
 
-// TestAgainAtOnce: who wants to be asked again at once, or before, is not asked all the
-// time.
+// TestAgainAtOnce bounds the calls of a policy whose RequeueAfter is now or in the past.
 func TestAgainAtOnce(t *testing.T) {
 	for name, before := range map[string]time.Duration{"now": 0, "before": time.Hour} {
 		t.Run(name, func(t *testing.T) {

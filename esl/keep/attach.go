@@ -12,23 +12,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Attached is an application with what it submits: tasks, policies and what these make end
-// with it, however it ends. Its policies are kept by itself, no server knows them; so they
-// may be of kinds of its own: add them to Kinds.
+// Attached is an application and what it submits: its tasks, policies and their objects end with
+// it, however it ends. The application runs its policies, and no server knows them. So they may be
+// of kinds of its own: add them to Kinds.
 type Attached struct {
 	*esl.Client
-	// Log is told what is done; nil is nobody.
+	// Log is the logger; nil means none.
 	Log *zap.Logger
 
 	session *controlplane.Session
 }
 
-// attachTTL is how long an application may be cut off from the store, or dead, before
-// what is its own ends.
+// attachTTL is how long an application may be cut off from the store, or dead, before its objects
+// end.
 const attachTTL = 15 * time.Second
 
-// Attach opens a session for an application; the name says whose it is, for people. Run
-// must be called soon.
+// Attach opens a session for an application; the name tells people which. Run must be called soon.
 func Attach(ctx context.Context, c *esl.Client, name string) (*Attached, error) {
 	session, err := c.OpenSession(ctx, name, attachTTL)
 	if err != nil {
@@ -37,7 +36,7 @@ func Attach(ctx context.Context, c *esl.Client, name string) (*Attached, error) 
 	return &Attached{Client: c, session: session}, nil
 }
 
-// Session returns the id of its session, for what else is to end with it.
+// Session returns the id of the session, for other objects that end with it.
 func (a *Attached) Session() string { return a.session.ID }
 
 // Submit is Client.Submit of a job that ends with the application.
@@ -63,9 +62,9 @@ func (a *Attached) Declare(ctx context.Context, id string, p esl.Shared) error {
 	return a.Client.Declare(ctx, id, p, a.session.ID)
 }
 
-// Run keeps the session, and its policies, until ctx is done, and returns ctx.Err() then;
-// what is the application's goes on until Close, or for up to 15 s. Precondition: the
-// session was lost, and with it what it owned.
+// Run keeps the session and runs its policies until ctx is done; it then returns ctx.Err(). The
+// application's objects stay until Close, or for up to 15 s. Precondition: the session was lost,
+// and its objects with it.
 func (a *Attached) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.session.Run(ctx) })
@@ -75,7 +74,7 @@ func (a *Attached) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Close ends the application's tasks and policies, and all that is of its session.
+// Close ends the application's tasks and policies, and all objects of its session.
 func (a *Attached) Close(ctx context.Context) error {
 	if err := a.session.Close(ctx); err != nil {
 		return types.Errorf(types.ClassOf(err), "detach: %w", err)

@@ -13,8 +13,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// BenchmarkKeep is a change of the status of a task, with all that follows from it: ten
-// thousand tasks in ever more jobs, each of which has a policy.
+// BenchmarkKeep is a change of the status of a task, with its consequences: ten thousand tasks in
+// more and more jobs, each with a policy.
 func BenchmarkKeep(b *testing.B) {
 	const tasks = 10_000
 	for _, jobs := range []int{10, 100, 1000} {

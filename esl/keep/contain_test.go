@@ -15,7 +15,7 @@ import (
 
 // rude is a policy that panics in one of its methods.
 type rude struct {
-	// In is which.
+	// In names the method.
 	In string `json:"in"`
 }
 
@@ -45,8 +45,7 @@ func (p *rude) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// TestPanics: what panics of one policy, wherever it does, harms no other one, and why
-// says so.
+// TestPanics lets a policy panic in each method: no other policy suffers, and why reports it.
 func TestPanics(t *testing.T) {
 	for _, in := range []string{"next", "watches", "pace", "shared", "why", "unmarshal"} {
 		t.Run(in, func(t *testing.T) {

@@ -1,2 +1,2 @@
-// Package keep runs policies: one loop over one list-watch asks each policy what to do, and does it.
+// Package keep runs policies: one loop over one list-watch calls each policy and commits its plan.
 package keep

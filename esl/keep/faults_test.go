@@ -22,7 +22,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// follow has the pool of a policy be what pool level is.
+// follow gives the pool of a policy the capacity of pool level.
 func follow(level string) func(string, *esl.State) esl.Plan {
 	return func(_ string, s *esl.State) esl.Plan {
 		p := s.Pool(level)
@@ -33,7 +33,7 @@ func follow(level string) func(string, *esl.State) esl.Plan {
 	}
 }
 
-// TestUnknownOutcomes loses answers, and refuses commits: what is to be is in the end.
+// TestUnknownOutcomes loses answers, and refuses commits: the desired state is reached in the end.
 func TestUnknownOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(follow("level")))
@@ -52,8 +52,8 @@ func TestUnknownOutcomes(t *testing.T) {
 	})
 }
 
-// TestStoreAway has the store away for a minute: then it goes on, and was not asked all
-// the time.
+// TestStoreAway makes the store unreachable for a minute: then the loop goes on, without too many
+// calls meanwhile.
 func TestStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(follow("level")))
@@ -74,8 +74,8 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// TestTwoAtOnce has two keep the same, with commits delayed at random: nothing is
-// undone that was decided on what is newer.
+// TestTwoAtOnce runs the same policies twice, with commits delayed at random: no decision on a
+// newer state is undone.
 func TestTwoAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(follow("level")))
@@ -108,7 +108,7 @@ func TestTwoAtOnce(t *testing.T) {
 	})
 }
 
-// delayed is a store that takes its time with commits.
+// delayed is a store with slow commits.
 type delayed struct {
 	*memstore.Store
 	mu sync.Mutex
@@ -123,8 +123,8 @@ func (s *delayed) Commit(ctx context.Context, txn controlplane.Txn) (controlplan
 	return s.Store.Commit(ctx, txn)
 }
 
-// TestTakeover kills whoever keeps at each commit in turn, before or after it: the next
-// one goes on.
+// TestTakeover kills the running process at each commit in turn, before or after it: the next one
+// goes on.
 func TestTakeover(t *testing.T) {
 	for kill := range 12 {
 		t.Run(fmt.Sprint(kill), func(t *testing.T) {
@@ -170,8 +170,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestOwnChangeFirst: what was done is in the view that it decides on next, though the
-// watch is late.
+// TestOwnChangeFirst waits until a late watch shows the last commit before the next decision.
 func TestOwnChangeFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(func(_ string, s *esl.State) esl.Plan {
@@ -213,7 +212,7 @@ func (s *late) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan
 	return out
 }
 
-// TestWrongPlans are not tried all the time, and said once.
+// TestWrongPlans bounds the retries of wrong plans, and logs each error once.
 func TestWrongPlans(t *testing.T) {
 	for name, next := range map[string]func(string, *esl.State) esl.Plan{
 		"invalid": func(string, *esl.State) esl.Plan { return esl.Plan{Set: []esl.Set{{Name: "", Capacity: 1}}} },
@@ -249,7 +248,7 @@ func TestWrongPlans(t *testing.T) {
 	}
 }
 
-// TestDoneAndNothingCame: a plan that changes nothing is done once.
+// TestDoneAndNothingCame commits a plan that changes nothing once.
 func TestDoneAndNothingCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(func(_ string, s *esl.State) esl.Plan {

@@ -15,13 +15,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// someone are the tasks of a job with a gang of more than goes into one transaction.
+// someone submits a job with a gang too large for one transaction.
 func someone(ctx context.Context, jobs *esl.Client) error {
 	_, err := jobs.Submit(ctx, esl.Job{Name: "train", Tasks: esl.Copies(130, hollow.Task(1000))}, gang.Gang{PerNode: 40})
 	return err
 }
 
-// each does something to all tasks, one after the other, as a command that stops all does.
+// each does something to all tasks, one after the other, like a command that stops all.
 func each(do func(context.Context, *esl.Client, string) error) func(context.Context, *esl.Client) error {
 	return func(ctx context.Context, jobs *esl.Client) error {
 		tasks, _, err := jobs.Tasks(ctx)
@@ -37,9 +37,9 @@ func each(do func(context.Context, *esl.Client, string) error) func(context.Cont
 	}
 }
 
-// TestNothingIsLeftOfWhoDies kills whoever submits, declares, withdraws, moves, stops or
-// removes, between any two of his transactions. When the tasks that there are have been
-// stopped, and the collector has looked, nothing is left, and nobody ever saw a part.
+// TestNothingIsLeftOfWhoDies kills a program that submits, declares, withdraws, moves, stops or
+// removes, between any two of its transactions. After the existing tasks have been stopped, and the
+// garbage collector has run, nothing is left, and no part was ever visible.
 func TestNothingIsLeftOfWhoDies(t *testing.T) {
 	moving := func(ctx context.Context, jobs *esl.Client) error {
 		_, err := jobs.Submit(ctx, esl.Job{ID: "m", Tasks: esl.Copies(3, hollow.Task(1000))}, room.Migrate{})
@@ -83,8 +83,8 @@ func TestNothingIsLeftOfWhoDies(t *testing.T) {
 	}
 }
 
-// TestWithdrawLarge: more than goes into one transaction of a stock etcd ends with the
-// policy all the same; of one that is declared again at once nothing is lost that it wants.
+// TestWithdrawLarge ends a policy with more objects than a transaction of a stock etcd takes. A
+// policy that is declared again at once loses none of the objects that it wants.
 func TestWithdrawLarge(t *testing.T) {
 	for name, again := range map[string]bool{"alone": false, "declared again": true} {
 		t.Run(name, func(t *testing.T) {

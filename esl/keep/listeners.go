@@ -5,7 +5,7 @@ import (
 	"github.com/escher-sched/escher/esl"
 )
 
-// listeners are policies by what they care for.
+// listeners are policies by the objects they depend on.
 type listeners map[cluster.ID]map[*managedPolicy]struct{}
 
 func (l listeners) add(on cluster.ID, p *managedPolicy) {
@@ -21,8 +21,8 @@ func (l listeners) drop(on cluster.ID, p *managedPolicy) {
 	}
 }
 
-// lacks has a policy asked when what it found lacking changes, and no longer when what it
-// found the time before does.
+// lacks calls a policy again when the resources it found lacking change, and no longer when those
+// of its previous call do.
 func (k *loop) lacks(p *managedPolicy, now esl.Lacking) {
 	for on := range p.lacks {
 		if _, still := now[on]; !still {

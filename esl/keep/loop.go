@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// loop is the one loop that policies are kept by.
+// loop is the one loop that runs policies.
 type loop struct {
 	store   controlplane.Store
 	opts    Options
@@ -23,26 +23,26 @@ type loop struct {
 	view    *cluster.View
 	synced  bool
 
-	// book is what is kept or referred to, items what is kept.
+	// book has all policies, items those that this loop runs.
 	book  *esl.Registry
 	items map[cluster.ID]*managed
-	// wide are those that care for everything, watching those that care for a task, job
-	// or resource that is not their own, by its id or name.
+	// wide are policies that depend on everything; watching are those that depend on a task, job or
+	// resource outside their own job, by its id or name.
 	wide     map[*managedPolicy]struct{}
 	watching listeners
-	// lacked are those that found something lacking when they were asked last.
+	// lacked are policies that found a resource lacking in their last call.
 	lacked listeners
 
-	// told is what was stored last of what is wrong with policies, telling who does so.
+	// told holds the errors of policies stored last; telling waits for those writes.
 	told    map[cluster.ID]string
 	telling sync.WaitGroup
 
 	turns   turns
 	updates chan update
 	results chan result
-	// busy are the plans that are being done.
+	// busy is the number of plans being committed.
 	busy int
-	// looked is when policies were asked last, kept when there was something to keep.
+	// looked is when policies were called last, kept when there last was a policy to run.
 	looked, kept time.Time
 }
 
@@ -55,7 +55,7 @@ func newLoop(store controlplane.Store, opts Options) *loop {
 	}
 }
 
-// run keeps until ctx is done, or there is nothing to keep: errIdle.
+// run runs policies until ctx is done, or until there are none: errIdle.
 func (k *loop) run(ctx context.Context) error {
 	g, ctx := supervise.WithContext(ctx)
 	watch := controlplane.ListWatchOptions{
@@ -68,14 +68,14 @@ func (k *loop) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// update is one of the list-watch; taken is closed when it is applied.
+// update is an update of the list-watch; the loop closes taken after it applied the update.
 type update struct {
 	controlplane.Update
 	taken chan struct{}
 }
 
-// hand hands an update to the loop, and waits until it is applied: a part of a listing is
-// large, and the last one has what may be used no longer than that.
+// hand gives an update to the loop, and waits until it is applied: a part of a listing is large,
+// and the values of the last one are valid only until hand returns.
 func (k *loop) hand(ctx context.Context, u controlplane.Update) error {
 	x := update{Update: u, taken: make(chan struct{})}
 	select {
@@ -91,7 +91,7 @@ func (k *loop) hand(ctx context.Context, u controlplane.Update) error {
 	}
 }
 
-// skips leaves out what no policy looks at.
+// skips reports whether no policy reads a key.
 func skips(key string) bool {
 	at, ok := controlplane.Parse(key)
 	if !ok {
@@ -133,7 +133,7 @@ func (k *loop) loop(ctx context.Context) error {
 	}
 }
 
-// idle reports whether there has been nothing to keep for a while.
+// idle reports whether there has been no policy to run for keepIdle.
 func (k *loop) idle() bool {
 	if len(k.items) > 0 || k.busy > 0 || !k.synced {
 		k.kept = time.Now()
@@ -141,7 +141,7 @@ func (k *loop) idle() bool {
 	return time.Since(k.kept) >= keepIdle
 }
 
-// drain waits for what is being done.
+// drain waits for the plans and writes in progress.
 func (k *loop) drain() {
 	for ; k.busy > 0; k.busy-- {
 		<-k.results
@@ -149,7 +149,7 @@ func (k *loop) drain() {
 	k.telling.Wait()
 }
 
-// next returns when to look next; ok is false for when something changes.
+// next returns when to call policies next; ok is false to wait for a change.
 func (k *loop) next() (at time.Time, ok bool) {
 	if !k.synced || k.busy >= keepAtOnce {
 		return at, false
@@ -159,12 +159,12 @@ func (k *loop) next() (at time.Time, ok bool) {
 		return soonest, true
 	}
 	if at, ok = k.turns.wake(); at.Before(soonest) {
-		at = soonest // what asks to be asked at once, each time, is not asked all the time
+		at = soonest // bounds a policy that always requeues at once
 	}
 	return at, ok
 }
 
-// look asks every policy whose turn it is.
+// look calls every policy whose turn it is.
 func (k *loop) look(ctx context.Context, now time.Time) {
 	k.turns.due(now)
 	for k.busy < keepAtOnce {
@@ -176,7 +176,7 @@ func (k *loop) look(ctx context.Context, now time.Time) {
 	}
 }
 
-// turn asks a policy, unless it is to wait.
+// turn calls a policy, unless it has to wait.
 func (k *loop) turn(ctx context.Context, p *managedPolicy, now time.Time) {
 	switch {
 	case p.gone || p.busy:
@@ -202,12 +202,12 @@ func (k *loop) turn(ctx context.Context, p *managedPolicy, now time.Time) {
 		return
 	}
 	if !p.moved && does(&plan, &p.last) {
-		return // it was done, and nothing has come of it
+		return // the same plan was carried out without effect
 	}
 	k.do(ctx, p, plan)
 }
 
-// ask returns what a policy wants done. That it panics is its error, and nobody else's.
+// ask returns the plan of a policy. A panic becomes the error of that policy.
 func (k *loop) ask(p *managedPolicy, now time.Time) (plan esl.Plan, err error) {
 	s := &esl.State{
 		View: k.view, Now: now, Namespace: p.of.id.Namespace, ID: p.of.id.ID, Job: p.of.job, Label: p.label, Kinds: k.opts.Kinds, Registry: k.book,
@@ -221,7 +221,7 @@ func (k *loop) ask(p *managedPolicy, now time.Time) (plan esl.Plan, err error) {
 	return plan, err
 }
 
-// do has a plan done beside the loop.
+// do commits a plan in another goroutine.
 func (k *loop) do(ctx context.Context, p *managedPolicy, plan esl.Plan) {
 	c, err := k.client(p.of.id.Namespace)
 	if err != nil {
@@ -254,15 +254,15 @@ func (k *loop) client(ns string) (*controlplane.Client, error) {
 	return c, err
 }
 
-// result is what became of a plan.
+// result is the outcome of a plan.
 type result struct {
 	p        *managedPolicy
 	revision int64
 	err      error
 }
 
-// settle takes in what became of a plan. After any it is looked again, at a view that
-// has it, or a little later.
+// settle records the outcome of a plan. The policy is called again, with a view that has the
+// changes, or a little later.
 func (k *loop) settle(r result) {
 	k.busy--
 	p := r.p
@@ -278,14 +278,14 @@ func (k *loop) settle(r result) {
 	}
 }
 
-// The longest that a policy is left alone after it failed: for want of the store, or as
-// something has changed, which the view will have soon; and for what may never succeed.
+// The longest pauses after a failure: keepRetry if the store is unreachable or an object has
+// changed, which the view will show soon; keepWrong if the plan may never succeed.
 const (
 	keepRetry = time.Second
 	keepWrong = 30 * time.Second
 )
 
-// fail has a policy asked again later, longer each time. It says what is wrong when that
+// fail calls a policy again later, after longer pauses each time. It logs the error when it
 // changes.
 func (k *loop) fail(p *managedPolicy, err error) {
 	p.failures++

@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/esl"
 )
 
-// managed are the policies of one key.
+// managed holds the running policies of one key.
 type managed struct {
 	id       cluster.ID
 	job      string
@@ -16,47 +16,43 @@ type managed struct {
 	policies []*managedPolicy
 }
 
-// managedPolicy is one of them.
+// managedPolicy is one policy that the loop runs.
 type managedPolicy struct {
 	of     *managed
 	policy esl.Controller
 	label  string
-	// watches is what it cares for besides its own, pace the least time between two
-	// looks: what it said when it was read.
+	// watches are the objects it depends on outside its job, pace the least time between two calls.
+	// Both are read once.
 	watches []cluster.ID
 	pace    time.Duration
 
-	// gone tells that its key has changed, or is gone: it is not asked any more.
+	// gone reports whether its key has changed or is gone: it is not called any more.
 	gone bool
-	// memo is what the policy remembers: see remembered.
+	// memo is what the policy remembers: see esl.Remember.
 	memo any
-	// lacks is what it found lacking when it was asked last.
+	// lacks is what its last call found lacking.
 	lacks esl.Lacking
-	// queued tells that it is among those whose turn it is; busy that a plan of it is
-	// being done.
+	// queued reports whether it is in turns, busy whether a plan of it is being committed.
 	queued, busy bool
-	// moved tells that something has changed since its last plan was made that it may
-	// care for.
+	// moved reports whether an object that it may depend on has changed since its last plan.
 	moved bool
-	// last is the plan that was done last.
+	// last is the plan committed last.
 	last esl.Plan
-	// after is the revision of what was done last: the view must have it before it
-	// decides again.
+	// after is the revision of that commit: the view must include it before the next call.
 	after int64
-	// rest is the least time to the next look on account of how long the last one, which
-	// found nothing to do, took.
+	// rest is the least time to the next call, in proportion to the duration of a last call without
+	// changes.
 	rest time.Duration
-	// asked is when it was asked last, retry when it is asked at the earliest after a
-	// failure. wake is when it is asked even if nothing changes, and place where turns
-	// has that.
+	// asked is when it was called last, retry the earliest next call after a failure. wake is when
+	// it is called even without a change, and place its index in the heap of turns.
 	asked, retry, wake time.Time
 	place              int
 	failures           int
-	// said is the last error that was logged.
+	// said is the error logged last.
 	said string
 }
 
-// earliest is when it may be asked.
+// earliest is the earliest time of the next call.
 func (p *managedPolicy) earliest() time.Time {
 	at, pace := p.retry, max(p.pace, p.rest)
 	if next := p.asked.Add(pace); pace > 0 && !p.asked.IsZero() && next.After(at) {
@@ -65,15 +61,15 @@ func (p *managedPolicy) earliest() time.Time {
 	return at
 }
 
-// A look that takes longer than keepSlow and finds nothing to do is followed by the next one
-// after keepShare times as long, so that one policy leaves time for the others, however much
-// it looks at.
+// After a call that takes longer than keepSlow and finds nothing to do, the next begins no earlier
+// than keepShare times as long after it began. That leaves time for other policies, however much
+// this one reads.
 const (
 	keepSlow  = 5 * time.Millisecond
 	keepShare = 10
 )
 
-// restAfter is the least time from the beginning of a look that took so long to the next.
+// restAfter is the least time from the beginning of such a call to the next.
 func restAfter(took time.Duration) time.Duration {
 	if took < keepSlow {
 		return 0
@@ -81,7 +77,7 @@ func restAfter(took time.Duration) time.Duration {
 	return keepShare * took
 }
 
-// newManaged returns a policy that is to be kept. Internal: a method of it panics.
+// newManaged returns a policy to run. Internal: a method of it panics.
 func newManaged(of *managed, policy esl.Controller, label string) (*managedPolicy, error) {
 	p := &managedPolicy{of: of, policy: policy, label: label}
 	err := esl.Contain(func() {

@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// costOf is how many compares or operations a change takes at most.
+// costOf is the most compares or operations that a change takes.
 func costOf(x *esl.Set) int {
 	base, each := 1, 2 // no pool of that name; the key, and the session of the node
 	if x.Options.Owner != "" {
@@ -22,9 +22,9 @@ func costOf(x *esl.Set) int {
 	return base + each*max(1, len(x.Where.Nodes))
 }
 
-// part returns the plan, or as much of it as a store takes at once: what lowers first.
-// What the plan is conditional on and changes itself is in every part. What is of several
-// sorts, or Whole, belongs together, and is not divided.
+// part returns the plan, or as much of it as the store takes at once; changes that lower a capacity
+// come first. Changes of objects in If are in every part. A plan of several sorts of changes, or a
+// Whole one, is not divided.
 func part(p esl.Plan, v *cluster.View, ns string, most int) esl.Plan {
 	most -= len(p.If)
 	others := len(p.Reserve) + len(p.Unreserve) + len(p.Raise)
@@ -40,7 +40,7 @@ func part(p esl.Plan, v *cluster.View, ns string, most int) esl.Plan {
 	return p
 }
 
-// sets returns as many of the changes as cost so much.
+// sets returns as many of the changes as cost at most most.
 func sets(p esl.Plan, v *cluster.View, ns string, most int) []esl.Set {
 	cost := 0
 	for i := range p.Set {
@@ -78,12 +78,12 @@ func sets(p esl.Plan, v *cluster.View, ns string, most int) []esl.Set {
 	return append(out, always...)
 }
 
-// joins reports whether two changes are one, of the nodes of both.
+// joins reports whether two changes can be one, on the nodes of both.
 func joins(x *esl.Set, y *esl.Set) bool {
 	return x.Name == y.Name && x.Capacity == y.Capacity && x.Options == y.Options && len(x.Where.Nodes) > 0 && len(y.Where.Nodes) > 0
 }
 
-// key is that of a resource in one place; of nodes, of the first one.
+// key returns the key of a resource in one place; on nodes, that of the first one.
 func key(x *esl.Set, ns string) string {
 	switch {
 	case x.Where.Cluster:
@@ -94,7 +94,7 @@ func key(x *esl.Set, ns string) string {
 	return controlplane.ResourceKey(ns, x.Name, types.EveryNode)
 }
 
-// each returns a change of a resource as changes of one node each.
+// each splits a change of a resource into changes of one node each.
 func each(x *esl.Set) []esl.Set {
 	if len(x.Where.Nodes) < 2 {
 		return []esl.Set{*x}
@@ -107,8 +107,7 @@ func each(x *esl.Set) []esl.Set {
 	return out
 }
 
-// lowers reports whether there is less of a resource then, in the one place that it is
-// about.
+// lowers reports whether a change of one place lowers the capacity.
 func lowers(x *esl.Set, v *cluster.View, ns string) bool {
 	rid := types.Resolve(ns, x.Name)
 	switch pool, every := v.Pool(rid), v.Everywhere[rid]; {

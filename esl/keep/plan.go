@@ -10,8 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// does reports whether the plan does what another one does, whenever it is looked again,
-// and whatever is said of it.
+// does reports whether two plans make the same changes. Reason and RequeueAfter do not count.
 func does(p *esl.Plan, other *esl.Plan) bool {
 	a, b := *p, *other
 	a.RequeueAfter, b.RequeueAfter = time.Time{}, time.Time{}
@@ -47,8 +46,8 @@ func transaction(p *esl.Plan, c *controlplane.Client, reads ...controlplane.Read
 	return t
 }
 
-// reads returns the resources that the plan sets as the view has them: whoever changed
-// one since, it was not decided on.
+// reads returns the revisions of the resources that the plan sets, as in the view. If one has
+// changed since, the plan does not commit.
 func reads(p *esl.Plan, v *cluster.View, ns string) controlplane.ReadSet {
 	reads := make(controlplane.ReadSet)
 	for _, s := range p.Set {

@@ -13,47 +13,45 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Options say which policies are kept, and how.
+// Options say which policies to run, and how.
 type Options struct {
-	// Kinds are the policies that are known; others are left to whoever knows them.
+	// Kinds are the known policies; other programs run the rest.
 	Kinds esl.Kinds
-	// Namespace is whose policies are kept; empty: everybody's.
+	// Namespace selects the policies of one namespace; empty means all.
 	Namespace string
-	// Session is whose policies are kept: those that name it; empty: those that name
-	// none.
+	// Session selects the policies that name it; empty means those that name no session.
 	Session string
-	// Guard is what every change is conditional on, such as the key of a leader.
+	// Guard is a condition of every commit, such as the key of a leader.
 	Guard controlplane.ReadSet
-	// Beat is called whenever the loop runs, and with true when it has heard from the
-	// store instead; nil is nobody.
+	// Beat is called whenever the loop runs, and with heard whenever the store was heard from; nil
+	// means no call.
 	Beat func(heard bool)
-	// Log is told what is done; nil is nobody.
+	// Log is the logger; nil means none.
 	Log *zap.Logger
 }
 
 const (
-	// keepGap is the least time between two looks: what changes meanwhile is looked at
-	// once.
+	// keepGap is the least time between two rounds of calls: one round handles all changes
+	// meanwhile.
 	keepGap = 20 * time.Millisecond
-	// keepBeat is how often the loop runs at least.
+	// keepBeat is the longest time between two runs of the loop.
 	keepBeat = 5 * time.Second
-	// keepAtOnce bounds the plans that are being done.
+	// keepAtOnce bounds the plans being committed.
 	keepAtOnce = 16
-	// keepIdle is how long the cluster is followed with nothing to keep.
+	// keepIdle is how long the cluster is followed without a policy to run.
 	keepIdle = 30 * time.Second
 )
 
-// errIdle tells that there is nothing to keep any more, errThere that there is something.
+// errIdle says that there are no policies to run, errThere that there are some.
 var (
 	errIdle  = errors.New("there is nothing to keep")
 	errThere = errors.New("there is something to keep")
 )
 
-// Run keeps policies until ctx is done, and returns ctx.Err() then: it follows the
-// cluster, asks each policy what is to be done, and does it. Nothing is known to it that
-// is not in the store: it may end at any moment, and another one goes on; two at a time
-// do no harm. While the store is away it waits. While there is nothing to keep, it
-// follows the names of policies alone.
+// Run runs policies until ctx is done, and then returns ctx.Err(). It follows the cluster, calls
+// each policy, and commits its plan. All of its state is in the store: it may end at any moment,
+// and another one goes on; two at a time do no harm. While the store is unreachable it waits. While
+// there are no policies to run, it follows only the keys of policies.
 func Run(ctx context.Context, store controlplane.Store, opts Options) error {
 	if opts.Log == nil {
 		opts.Log = zap.NewNop()
@@ -71,7 +69,7 @@ func Run(ctx context.Context, store controlplane.Store, opts Options) error {
 	}
 }
 
-// await returns errThere as soon as there is something to keep.
+// await returns errThere as soon as there is a policy to run.
 func (o *Options) await(ctx context.Context, store controlplane.Store) error {
 	prefix := controlplane.Prefix(controlplane.Policies)
 	if o.Namespace != "" {
@@ -106,12 +104,12 @@ func (o *Options) await(ctx context.Context, store controlplane.Store) error {
 	return g.Wait()
 }
 
-// mine reports whether policies are among those that are kept.
+// mine reports whether this program is responsible for policies.
 func (o *Options) mine(ns string, p *types.Policies) bool {
 	return p.Session == o.Session && (o.Namespace == "" || o.Namespace == ns)
 }
 
-// manages reports whether there is something to do for policies while they last.
+// manages reports whether one of the policies has a Controller that runs here.
 func (o *Options) manages(ns string, p *types.Policies) bool {
 	if !o.mine(ns, p) {
 		return false

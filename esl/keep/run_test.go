@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestAsked shows who is asked after which change.
+// TestAsked shows which policies are called after which change.
 func TestAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(nil))
@@ -73,8 +73,8 @@ func TestAsked(t *testing.T) {
 	})
 }
 
-// TestCoalesced: what changes within a moment is looked at once, and the first change at
-// once.
+// TestCoalesced calls a policy at once after the first change, and once for all changes within a
+// moment.
 func TestCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(nil))
@@ -104,8 +104,8 @@ func TestCoalesced(t *testing.T) {
 	})
 }
 
-// TestSlowLooks: who looks for long and finds nothing to do is asked more rarely, however much
-// changes, and goes by what there is in the end; others are asked as ever.
+// TestSlowLooks calls a slow policy that finds nothing to do less often, however much changes. It
+// sees the last state in the end, and others are called as before.
 func TestSlowLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(func(name string, s *esl.State) esl.Plan {
@@ -140,8 +140,7 @@ func TestSlowLooks(t *testing.T) {
 	})
 }
 
-// TestAgain: a policy is asked at the time that it said, and not at one that it said
-// before.
+// TestAgain calls a policy at its last RequeueAfter, and not at an earlier one.
 func TestAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -168,7 +167,7 @@ func TestAgain(t *testing.T) {
 	})
 }
 
-// TestWhose: by namespace and session, and kinds that are not known are left alone.
+// TestWhose selects policies by namespace and session, and leaves unknown kinds alone.
 func TestWhose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(func(_ string, s *esl.State) esl.Plan { return esltest.SetOwn(s, 1000) }))
@@ -200,7 +199,7 @@ func TestWhose(t *testing.T) {
 	})
 }
 
-// TestRemovedMeanwhile removes a policy while its plan is on its way: it is not done.
+// TestRemovedMeanwhile removes a policy during its commit, which then fails.
 func TestRemovedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(func(_ string, s *esl.State) esl.Plan { return esltest.SetOwn(s, 1000) }))
@@ -226,7 +225,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestListedAgain forgets the history while a watch is away.
+// TestListedAgain compacts the history while a watch is interrupted.
 func TestListedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(follow("level")))
@@ -303,8 +302,8 @@ func (s *cut) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan 
 	return out
 }
 
-// TestNothingToKeep: without a policy that has something to do, the cluster is not
-// followed, and not any more when the last one is gone.
+// TestNothingToKeep does not follow the cluster without a policy to run, and stops after the last
+// one is gone.
 func TestNothingToKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(nil))

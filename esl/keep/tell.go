@@ -15,9 +15,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// tell has stored with the policies of a key what is wrong with those that are kept here,
-// where that is not so yet. What others keep is theirs to say; and where these know the same
-// kinds otherwise, each says so once.
+// tell stores the errors of the policies of a key, for the kinds known here, unless they are stored
+// already. Other programs report their own. If two know a kind differently, each stores its error
+// once.
 func (k *loop) tell(ctx context.Context, id cluster.ID, c *cluster.Cell[types.Policies], page *esl.Entry) {
 	want := *c.V
 	want.Policies = slices.Clone(c.V.Policies)
@@ -32,13 +32,13 @@ func (k *loop) tell(ctx context.Context, id cluster.ID, c *cluster.Cell[types.Po
 	}
 	client, err := k.client(id.Namespace)
 	if err != nil {
-		return // no namespace of anybody
+		return // not a valid namespace
 	}
 	k.told[id] = text
 	k.telling.Go(func() { k.storeWrong(ctx, client, id, want, c.Mod) })
 }
 
-// says returns what is wrong with the parameters of one of the policies.
+// says returns the error in the parameters of one of the policies.
 func says(p *esl.Entry, i int) string {
 	err := p.Wrong[i]
 	if v, ok := p.Policies[i].(esl.Validator); ok && err == nil {
@@ -53,8 +53,7 @@ func says(p *esl.Entry, i int) string {
 	return says
 }
 
-// storeWrong stores policies in place of those of a revision. Whatever has changed since is read
-// again, and looked at anew.
+// storeWrong replaces policies at a revision. After another change they are read and checked again.
 func (k *loop) storeWrong(ctx context.Context, c *controlplane.Client, id cluster.ID, want types.Policies, revision int64) {
 	retry := controlplane.RetryPolicy()
 	for {

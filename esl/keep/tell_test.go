@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// tide is a policy of somebody else; Least is checked by itself.
+// tide is a policy of another program, which checks Least by itself.
 type tide struct {
 	From  int `json:"from"`
 	Least int `json:"least,omitempty"`
@@ -35,16 +35,15 @@ func (p *tide) Validate() error {
 	return nil
 }
 
-// newTide is the same in a program that knows a parameter more.
+// newTide is tide in a program that knows one more parameter.
 type newTide struct {
 	tide
 
 	Frm int `json:"frm"`
 }
 
-// TestWrongParametersAreTold: what the program that keeps a policy of somebody else cannot
-// make out of its parameters is stored with the policy, and why says it, without the author
-// of either having written anything for that.
+// TestWrongParametersAreTold stores the errors in the parameters of another program's policy with
+// the policy, and why shows them, without any code for that in the policy or its program.
 func TestWrongParametersAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(nil))
@@ -84,7 +83,7 @@ func TestWrongParametersAreTold(t *testing.T) {
 				t.Errorf("of %s why says %q", id, got)
 			}
 		}
-		// A program that knows it, beside the other one: each has said so once, and rests.
+		// A second program knows it, too: each reports once.
 		keeps(func() esl.Policy { return &newTide{} })
 		esltest.Pass(time.Second)
 		if got := says("field"); got != "" {
@@ -116,8 +115,8 @@ func (s *fullOnce) Commit(ctx context.Context, txn controlplane.Txn) (controlpla
 	return s.Store.Commit(ctx, txn)
 }
 
-// TestWrongParametersAreToldOnceThereIsRoom: what is wrong with a policy is stored after a time
-// in which the store was full, and asks it no more than every other second meanwhile.
+// TestWrongParametersAreToldOnceThereIsRoom stores the error of a policy after the store was full,
+// and tries no more often than every other second meanwhile.
 func TestWrongParametersAreToldOnceThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(nil))

@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// apply takes in what changed.
+// apply applies an update.
 func (k *loop) apply(ctx context.Context, u controlplane.Update) {
 	k.synced = k.synced && !u.Synced
 	events := u.Events
@@ -32,9 +32,9 @@ func (k *loop) apply(ctx context.Context, u controlplane.Update) {
 	k.synced = true
 }
 
-// change takes in the change of a key.
+// change applies the change of a key.
 func (k *loop) change(ctx context.Context, e controlplane.Event) {
-	if e.Delete { // what it was of is not known afterwards
+	if e.Delete { // afterwards the owner is not known
 		if at, ok := controlplane.Parse(e.Key); ok {
 			k.touch(at)
 		}
@@ -52,7 +52,7 @@ func (k *loop) change(ctx context.Context, e controlplane.Event) {
 	k.touch(at)
 }
 
-// read reads the policies of a key anew.
+// read reads the policies of a key again.
 func (k *loop) read(ctx context.Context, id cluster.ID) {
 	k.touchShared(id)
 	k.drop(id)
@@ -83,7 +83,7 @@ func (k *loop) read(ctx context.Context, id cluster.ID) {
 	}
 }
 
-// listen has a policy asked for what it cares for besides its own.
+// listen registers a policy for changes outside its job.
 func (k *loop) listen(p *managedPolicy) {
 	if _, ok := p.policy.(esl.ClusterScoped); ok {
 		k.wide[p] = struct{}{}
@@ -93,7 +93,7 @@ func (k *loop) listen(p *managedPolicy) {
 	}
 }
 
-// drop forgets what was kept under a key.
+// drop forgets the running policies of a key.
 func (k *loop) drop(id cluster.ID) {
 	item := k.items[id]
 	if item == nil {
@@ -111,7 +111,7 @@ func (k *loop) drop(id cluster.ID) {
 	}
 }
 
-// touch has those policies asked that may care for a change of a key.
+// touch marks the policies that may depend on a changed key.
 func (k *loop) touch(at controlplane.Key) {
 	id := cluster.ID{Namespace: at.Namespace, ID: at.ID}
 	switch at.Kind {
@@ -138,7 +138,7 @@ func (k *loop) touch(at controlplane.Key) {
 	}
 }
 
-// touchTask is for a change of a task, or of its status.
+// touchTask handles a change of a task, or of its status.
 func (k *loop) touchTask(id cluster.ID) {
 	k.touchWatching(id)
 	t := k.view.Task(id)
@@ -153,7 +153,7 @@ func (k *loop) touchTask(id cluster.ID) {
 	}
 }
 
-// touchJob is for a change of a job, or of the policies of an id.
+// touchJob handles a change of a job, or of the policies of an id.
 func (k *loop) touchJob(id cluster.ID) {
 	k.touchItem(id)
 	k.touchShared(id)
@@ -163,8 +163,8 @@ func (k *loop) touchJob(id cluster.ID) {
 	}
 }
 
-// touchNamed is for a change of a resource, or reservation: names of what a policy makes
-// begin with the id that it is kept under.
+// touchNamed handles a change of a resource or reservation: the names of a policy's objects begin
+// with the key of the policy.
 func (k *loop) touchNamed(name cluster.ID) {
 	k.touchWatching(name)
 	for i := range len(name.ID) {
@@ -176,7 +176,7 @@ func (k *loop) touchNamed(name cluster.ID) {
 	}
 }
 
-// touchItem has all policies of a key asked.
+// touchItem marks all policies of a key.
 func (k *loop) touchItem(id cluster.ID) {
 	if item := k.items[id]; item != nil {
 		for _, p := range item.policies {
@@ -185,14 +185,14 @@ func (k *loop) touchItem(id cluster.ID) {
 	}
 }
 
-// touchShared has the shared policies asked that those of a job refer to.
+// touchShared marks the shared policies that a job refers to.
 func (k *loop) touchShared(id cluster.ID) {
 	for _, shared := range k.book.SharedOf(id) {
 		k.touchItem(shared)
 	}
 }
 
-// touchProvided is for a change of an attempt: of what it provides there is another amount.
+// touchProvided handles a change of an attempt: the amounts that it provides change with it.
 func (k *loop) touchProvided(at controlplane.Key) {
 	b := k.view.Binding(at)
 	if b == nil || b.Info.V == nil {
@@ -218,7 +218,7 @@ func (k *loop) touchAll() {
 	}
 }
 
-// mark has a policy asked as soon as it may be.
+// mark schedules a policy as soon as it may be called.
 func (k *loop) mark(p *managedPolicy) {
 	p.moved = true
 	if !p.gone && !p.busy {

@@ -6,17 +6,16 @@ import (
 	"github.com/escher-sched/escher/controlplane/heap"
 )
 
-// turns are the policies that are to be asked: now, when the view is further, or at some
-// time.
+// turns are the policies to call: now, when the view is newer, or at a time.
 type turns struct {
 	now, waiting []*managedPolicy
 	later        heap.Heap[*managedPolicy]
 }
 
-// ready reports whether it is the turn of any.
+// ready reports whether a policy is to call now.
 func (t *turns) ready() bool { return len(t.now) > 0 }
 
-// put makes it the turn of p, once.
+// put schedules p now, once.
 func (t *turns) put(p *managedPolicy) {
 	if !p.queued {
 		p.queued = true
@@ -24,7 +23,7 @@ func (t *turns) put(p *managedPolicy) {
 	}
 }
 
-// take returns the one whose turn it has been for longest, nil if there is none.
+// take returns the policy that has been ready for longest, nil if there is none.
 func (t *turns) take() *managedPolicy {
 	if len(t.now) == 0 {
 		return nil
@@ -36,13 +35,13 @@ func (t *turns) take() *managedPolicy {
 	return p
 }
 
-// behind has p wait for a view that is further.
+// behind makes p wait for a newer view.
 func (t *turns) behind(p *managedPolicy) {
 	p.queued = true
 	t.waiting = append(t.waiting, p)
 }
 
-// further makes it the turn of those that waited for a view of a later revision.
+// further schedules the policies that waited for a view of this revision.
 func (t *turns) further(revision int64) {
 	still := t.waiting[:0]
 	for _, p := range t.waiting {
@@ -57,8 +56,7 @@ func (t *turns) further(revision int64) {
 	t.waiting = still
 }
 
-// at makes it the turn of p at a time, and not at the one that was said before; zero is
-// never.
+// at schedules p at a time, and replaces the time set before; zero means never.
 func (t *turns) at(p *managedPolicy, when time.Time) {
 	waits := !p.wake.IsZero()
 	p.wake = when
@@ -72,14 +70,14 @@ func (t *turns) at(p *managedPolicy, when time.Time) {
 	}
 }
 
-// never ends it: p is not asked any more.
+// never removes the time of p.
 func (t *turns) never(p *managedPolicy) {
 	if !p.wake.IsZero() {
 		t.at(p, time.Time{})
 	}
 }
 
-// wake returns when the turn of the next one comes.
+// wake returns the earliest time of a policy.
 func (t *turns) wake() (at time.Time, ok bool) {
 	if len(t.later) == 0 {
 		return at, false
@@ -87,7 +85,7 @@ func (t *turns) wake() (at time.Time, ok bool) {
 	return t.later[0].wake, true
 }
 
-// due makes it the turn of those whose time has come.
+// due schedules the policies whose time has come.
 func (t *turns) due(now time.Time) {
 	for len(t.later) > 0 && !t.later[0].wake.After(now) {
 		p := t.later[0]
@@ -96,8 +94,8 @@ func (t *turns) due(now time.Time) {
 	}
 }
 
-// Before reports whether p is asked before another policy.
+// Before reports whether p comes before another policy.
 func (p *managedPolicy) Before(other *managedPolicy) bool { return p.wake.Before(other.wake) }
 
-// Placed notes where p is in the heap.
+// Placed records the index of p in the heap.
 func (p *managedPolicy) Placed(at int) { p.place = at }

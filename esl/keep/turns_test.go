@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// TestTurns sets times anew, and takes some back: the turns come in the order of the
-// times that were said last.
+// TestTurns replaces and removes times: turns come in the order of the last times.
 func TestTurns(t *testing.T) {
 	r, begin := rand.New(rand.NewPCG(1, 2)), time.Unix(1000, 0)
 	var turns turns

@@ -10,18 +10,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Apart keeps the tasks of a job apart: anti-affinity. Every node, also those that come
-// later, has one of an ephemeral resource, or so many as tasks may share a node, and
-// each task asks for one. Of racks and zones the nodes have so many together.
+// Apart keeps the tasks of a job apart: anti-affinity. Every node, later ones included, has one of
+// an ephemeral resource, or as many as tasks may share a node. Each task requests one. The nodes of
+// a rack or zone have that many together.
 type Apart struct {
-	// PerNode is how many tasks may share a node, or what In says; 0 is 1.
+	// PerNode is how many tasks may share a node, or a domain of kind In; 0 means 1.
 	PerNode int `json:"perNode,omitempty" desc:"how many of the tasks may share a node, rack or zone; 1 if it is left out" zero:"would let none begin: give how many may share it, or leave it out for 1"`
-	// In is what they share: node, rack or zone; empty is node. Nodes without the label
-	// get none.
+	// In is the kind of domain: node, rack or zone; empty means node. Nodes without the label get
+	// no task.
 	In esl.Domain `json:"in,omitempty" desc:"what they are kept apart by: node, rack or zone; node if it is left out"`
 }
 
-// Kind is apart.
+// Kind returns apart.
 func (Apart) Kind() string { return "apart" }
 
 // Validate checks the parameters.
@@ -32,7 +32,7 @@ func (p Apart) Validate() error {
 	return p.In.Or(esl.Node).Validate("in")
 }
 
-// Apply makes the resource, and has every task ask for one.
+// Apply creates the resource, and makes every task request one.
 func (p Apart) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -42,14 +42,14 @@ func (p Apart) Apply(g *esl.Group) error {
 	each := types.Quantity(most) * esl.One
 	if in != esl.Node {
 		g.Steers()
-		each = 0 // until it is known which nodes there are
+		each = 0 // closed until the nodes are known
 	}
 	g.Make(g.Own(""), each, controlplane.OnEvery())
 	g.AskAll(g.Own(""), esl.One)
 	return nil
 }
 
-// Next says on which nodes of each rack or zone what waits may be.
+// Next decides which nodes of each rack or zone waiting tasks may go to.
 func (p Apart) Next(s *esl.State) esl.Plan {
 	if p.In.Or(esl.Node) == esl.Node {
 		return esl.Plan{}
@@ -69,7 +69,7 @@ func (p Apart) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// Opens says how many more may be in each rack or zone. Nodes have as many in any case.
+// Opens returns how many more tasks each rack or zone may hold. Single nodes need no Limit.
 func (p Apart) Opens(s *esl.State) esl.Limit {
 	if p.In.Or(esl.Node) == esl.Node {
 		return esl.Limit{}
@@ -78,10 +78,10 @@ func (p Apart) Opens(s *esl.State) esl.Limit {
 	return lawOf(s.Own(""), p.In, parts, slices.Repeat([]int{max(p.PerNode, 1)}, len(parts)))
 }
 
-// ClusterScoped tells that what is free changes with what others do.
+// ClusterScoped: free capacity changes with other jobs.
 func (Apart) ClusterScoped() {}
 
-// Why says where there is none left.
+// Why says where the limit is reached.
 func (p Apart) Why(s *esl.State, task string) string {
 	if _, ok := taskset.Waits(s, task); !ok {
 		return ""

@@ -14,22 +14,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Assign has the node of each task chosen by a function: for policies that say where each
-// task goes, rather than what it needs there. Each task asks for one of a resource of its
-// own (AssignEach), and Next makes that on the node that is chosen, for the first of the
-// tasks that wait: so many are sent ahead of being bound.
+// Assign chooses the node of each task by a function, for policies that decide where each task goes
+// rather than what it needs there. Each task requests one of a resource of its own (AssignEach).
+// Next creates it on the chosen node, for the first waiting tasks: at most Ahead of them have a
+// node and are not bound.
 //
-// What is assigned counts as taken in what follows. A task is assigned anew when its node
-// is lost, takes no more tasks, or has no room for it any more, and when it was not bound
-// in time: what the function goes by may be less than what the scheduler does.
+// Later decisions count assigned tasks as bound. A task is assigned again when its node is lost,
+// takes no more tasks, or has become too full. The same happens when it was not bound in time,
+// because the function may use less information than the scheduler.
 type Assign struct {
-	// Score says how bad a node is for what is asked for: the least is taken, of equal
-	// ones the first by name. It is called with rooms in which it fits, and must not
-	// change them; of the same room as it was it is not asked again for the same.
+	// Score rates a node for needs: the lowest wins, of equal ones the first by name. It is called
+	// only with rooms where needs fit, and must not change them. Its results are reused until the
+	// room changes.
 	Score func(needs []cluster.Need, r *esl.Room) float64
-	// Ahead is how many tasks may have a node and not be bound yet; 0 is 24.
+	// Ahead is how many tasks may have a node and not be bound yet; 0 means 24.
 	Ahead int
-	// Patience is when a task that was not bound is assigned to another node; 0 is 10 s.
+	// Patience is when an unbound task is assigned to another node; 0 means 10 s.
 	Patience time.Duration
 }
 
@@ -38,8 +38,8 @@ const (
 	defaultPatience = 10 * time.Second
 )
 
-// AssignEach has each task of a group ask for one of a resource of its own, that exists
-// nowhere before Assign.Next makes it.
+// AssignEach makes each task of a group request one of a resource of its own. Assign.Next creates
+// it.
 func AssignEach(g *esl.Group) {
 	g.ChoosesNodes()
 	for i := range g.Tasks {
@@ -47,31 +47,31 @@ func AssignEach(g *esl.Group) {
 	}
 }
 
-// assignment is a task that waits, on its way to a node.
+// assignment is a waiting task on its way to a node.
 type assignment struct {
 	task   *cluster.Task
-	own    string // what the names of all resources of its job begin with
+	own    string // prefix of the names of all resources of its job
 	name   string // of its resource
 	number int
 	ways   taskset.Alternatives
-	on     []*cluster.Node // where there is some of it
+	on     []*cluster.Node // nodes that have some of it
 	since  time.Time
-	// past tells that it was assigned so before its last attempt, and may be anew.
+	// past reports whether it was assigned before its last attempt; it may be assigned again.
 	past bool
-	// tried is the node that it was not bound to in time.
+	// tried is the node that did not bind it in time.
 	tried string
-	// held tells that it waits for something else that is not there. It has a node, too,
-	// as who makes that may wait for it, and keeps out nobody: it comes after all others,
-	// and is not one of those that are ahead.
+	// held reports whether it waits for another resource that is absent. It gets a node, too,
+	// because the creator of that may wait for one. It blocks no task: it comes after all others,
+	// and does not count as ahead.
 	held bool
-	// whole tells that it is locked with others, which all need a node before any begins.
+	// whole reports whether it draws on a reservation with others: all need a node to begin.
 	whole bool
 }
 
-// Next assigns tasks that wait to nodes, in their order: by priority, age and number.
+// Next assigns waiting tasks to nodes, in order of priority, age and number.
 func (a Assign) Next(s *esl.State) esl.Plan { return a.next(s, s.Label) }
 
-// next is Next, of a policy by which jobs ask for what they are assigned by.
+// next is Next for tasks whose resources have a label in their names.
 func (a Assign) next(s *esl.State, label string) esl.Plan {
 	plan := esl.Plan{Reason: "nodes are chosen"}
 	waiting := assignments(s, label)
@@ -90,7 +90,7 @@ func (a Assign) next(s *esl.State, label string) esl.Plan {
 			count = &early
 			a.keep(s, x, placing)
 		}
-		node := made[x.name] // none of that is to be seen as free
+		node := made[x.name] // other tasks must not count this capacity as free
 		if x.settled() && (node == "" || !x.held) {
 			continue
 		}
@@ -110,8 +110,7 @@ func (a Assign) next(s *esl.State, label string) esl.Plan {
 	return plan
 }
 
-// choose takes room for a task where that is best, and returns on which node; "" if none has
-// room.
+// choose allocates the best node for a task, and returns its name; "" if it fits nowhere.
 func (a Assign) choose(s *esl.State, x *assignment, placing *Placing) string {
 	x.ways = taskset.AlternativesOf(s, x.task, x.own)
 	for _, needs := range x.ways.Open {
@@ -123,8 +122,8 @@ func (a Assign) choose(s *esl.State, x *assignment, placing *Placing) string {
 	return ""
 }
 
-// madeForEach returns where room is being made for each of those that wait, by the name of
-// its resource.
+// madeForEach returns where capacity is being reserved for waiting tasks, by the name of their
+// resource.
 func madeForEach(s *esl.State, waiting []*assignment) map[string]string {
 	names := make(map[string]bool, len(waiting))
 	for _, x := range waiting {
@@ -137,11 +136,11 @@ func madeForEach(s *esl.State, waiting []*assignment) map[string]string {
 	return out
 }
 
-// settled reports whether a task is to stay assigned as it is.
+// settled reports whether a task stays assigned as it is.
 func (x *assignment) settled() bool { return len(x.on) == 1 && !x.past && x.tried == "" }
 
-// settle takes in what is assigned already, and returns how many that are. What cannot
-// stay is to be assigned anew.
+// settle allocates the tasks that are assigned already, and returns how many there are. It marks
+// those that must be assigned again.
 func (a Assign) settle(s *esl.State, plan *esl.Plan, waiting []*assignment, rooms []*esl.Room) int {
 	ahead := 0
 	for _, x := range waiting {
@@ -152,9 +151,9 @@ func (a Assign) settle(s *esl.State, plan *esl.Plan, waiting []*assignment, room
 		x.ways = taskset.AlternativesOf(s, x.task, x.own)
 		due := x.since.Add(cmp.Or(a.Patience, defaultPatience))
 		switch {
-		case at >= 0 && x.held: // as it is, until it can begin
+		case at >= 0 && x.held: // stays until it can begin
 		case at < 0 || !x.ways.Fits(rooms[at]):
-			x.tried = x.on[0].Name // it fits elsewhere, or waits as it is
+			x.tried = x.on[0].Name // it may fit elsewhere
 		case !s.Now.Before(due):
 			x.tried = x.on[0].Name
 			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(cmp.Or(a.Patience, defaultPatience)))
@@ -168,7 +167,7 @@ func (a Assign) settle(s *esl.State, plan *esl.Plan, waiting []*assignment, room
 	return ahead
 }
 
-// keep takes in what is assigned of who cannot begin, when all others have been seen to.
+// keep allocates an assigned task that cannot begin, after all others.
 func (a Assign) keep(s *esl.State, x *assignment, placing *Placing) {
 	if len(x.on) != 1 || x.past || x.tried != "" {
 		return
@@ -178,8 +177,8 @@ func (a Assign) keep(s *esl.State, x *assignment, placing *Placing) {
 	}
 }
 
-// move makes the resource of a task on a node, and nowhere else. Nobody else asks for it,
-// so how much of it there is may say when that was.
+// move puts the resource of a task on one node only. Its capacity stores when that was, because
+// only its own task requests it.
 func (a Assign) move(s *esl.State, plan *esl.Plan, x *assignment, node string) {
 	var off []string
 	for _, n := range x.on {
@@ -195,7 +194,7 @@ func (a Assign) move(s *esl.State, plan *esl.Plan, x *assignment, node string) {
 	plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(cmp.Or(a.Patience, defaultPatience)))
 }
 
-// assignments returns the tasks that wait, in their order.
+// assignments returns the waiting tasks in order.
 func assignments(s *esl.State, label string) []*assignment {
 	var out []*assignment
 	for _, t := range taskset.Tasks(s) {
@@ -210,7 +209,7 @@ func assignments(s *esl.State, label string) []*assignment {
 		x := &assignment{task: t, own: own, name: name, number: number, whole: whole}
 		id := types.Resolve(s.Namespace, name)
 		for _, n := range openNodes(s, id) {
-			// What it was assigned to before an attempt that is over is of the past.
+			// An assignment from before an attempt that is over does not count.
 			x.on = append(x.on, n)
 			if c := n.Own[id]; c != nil && c.Mod > t.Status.Mod {
 				x.since = time.Unix(int64(c.V.Capacity/esl.One), 0)
@@ -228,8 +227,8 @@ func assignments(s *esl.State, label string) []*assignment {
 	return out
 }
 
-// numbered returns the resource that a task asks for whose name is a prefix and a number,
-// and whether it is to be locked with others.
+// numbered returns the requested resource whose name is a prefix and a number, and whether it is
+// drawn from a reservation.
 func numbered(t *cluster.Task, prefix string) (name string, number int, whole, ok bool) {
 	for _, r := range t.Info.V.Requests {
 		base, _, scoped := strings.Cut(r.Name, "@")
@@ -241,7 +240,7 @@ func numbered(t *cluster.Task, prefix string) (name string, number int, whole, o
 	return "", 0, false, false
 }
 
-// Why says on which node a task of the policy is to be.
+// Why names the node of a task of the policy.
 func (a Assign) Why(s *esl.State, task string) string { return a.why(s, s.Label, task) }
 
 func (a Assign) why(s *esl.State, label, task string) string {

@@ -12,16 +12,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Balance gives each of a number of nodes the same share of the tasks of a job, whose
-// number is known: n tasks on m nodes, ceil(n/m) on each. See ElasticBalance for a number
-// that is not known.
+// Balance gives each of a number of nodes the same share of the tasks of a job with a fixed number
+// of tasks: n tasks on m nodes, ceil(n/m) on each. See ElasticBalance for a changing number.
 type Balance struct {
-	// Nodes is on how many nodes; 0: on all that take tasks and are large enough,
-	// however many these are by then.
+	// Nodes is the number of nodes; 0 means all that take tasks and are large enough at the time.
 	Nodes int `json:"nodes,omitempty" desc:"on how many nodes; on all that take tasks if it is left out" zero:"would let none begin: give on how many, or leave it out for all that take tasks"`
 }
 
-// Kind is balance.
+// Kind returns balance.
 func (Balance) Kind() string { return "balance" }
 
 // Validate checks the parameters.
@@ -32,7 +30,7 @@ func (p Balance) Validate() error {
 	return nil
 }
 
-// Apply has each task ask for one of a resource that Next makes on the nodes.
+// Apply makes each task request one of a resource that Next creates on the nodes.
 func (p Balance) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -55,7 +53,7 @@ func (p Balance) Apply(g *esl.Group) error {
 	return nil
 }
 
-// share is how many tasks each of m nodes has at most, of which so many are together.
+// share is the most tasks on each of m nodes, in units of unit tasks.
 func (p Balance) share(tasks, m, unit int) types.Quantity {
 	if m == 0 {
 		return 0
@@ -64,8 +62,8 @@ func (p Balance) share(tasks, m, unit int) types.Quantity {
 	return types.Quantity((units+m-1)/m*unit) * esl.One
 }
 
-// Next sets the share of each node. A node that is lost, or drained, makes the share of
-// the others larger, or is replaced by another one, if their number was given.
+// Next sets the share of each node. After a node is lost or drained, the share of the others grows,
+// or another node replaces it if Nodes is given.
 func (p Balance) Next(s *esl.State) esl.Plan {
 	name := s.Own("")
 	c := taskset.Of(s, name)
@@ -86,10 +84,9 @@ func (p Balance) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// choose gives the share to so many nodes: those that have tasks stay, then those are taken
-// that have room for a share, of these those that have it, and those with the fewest tasks of
-// others. To have it on another one takes two plans: after the first nobody can begin on the
-// one before.
+// choose gives the share to Nodes nodes. The order is: nodes with tasks of the job, nodes with
+// capacity for a share, those that have the share, those with the fewest tasks. A change of nodes
+// takes two plans: after the first, no task can begin on the old node.
 func (p Balance) choose(s *esl.State, plan *esl.Plan, name string, parts []*domain, c taskset.Set, share types.Quantity) {
 	id := types.Resolve(s.Namespace, name)
 	lacks := make(map[*domain]int, len(parts))
@@ -123,13 +120,13 @@ func (p Balance) choose(s *esl.State, plan *esl.Plan, name string, parts []*doma
 	setOn(s, plan, name, share, on, off)
 }
 
-// ClusterScoped tells that what is free changes with what others do.
+// ClusterScoped: free capacity changes with other jobs.
 func (Balance) ClusterScoped() {}
 
-// Pace is how often it looks at most: what waits is seen to as a whole.
+// Pace bounds how often Next is called: one call handles all waiting tasks.
 func (Balance) Pace() time.Duration { return widePace }
 
-// Why says what the share is.
+// Why tells the share.
 func (p Balance) Why(s *esl.State, task string) string {
 	if _, ok := taskset.Waits(s, task); !ok {
 		return ""

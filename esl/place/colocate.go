@@ -14,22 +14,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Colocate has the tasks of a job run on one node, or in one rack or zone: where the most
-// of them have room, chosen when the first of them waits, and anew while none of them is
-// on a node. With With they go where a task, or the tasks of a job, are, which know
-// nothing of it; and where that moves, the next ones go.
+// Colocate runs the tasks of a job on one node, or in one rack or zone: where most of them fit. It
+// chooses when the first of them waits, and again while none of them has a node. With With they
+// follow another task, or the tasks of another job, which do not know of it. After those move, the
+// next tasks follow.
 type Colocate struct {
-	// In is node, rack or zone; empty is node.
+	// In is node, rack or zone; empty means node.
 	In esl.Domain `json:"in,omitempty" desc:"what the tasks share: node, rack or zone; node if it is left out"`
 	// With is the id, or the name, of another task or job.
 	With string `json:"with,omitempty" desc:"the id or name of a task or job to be with; the tasks are with one another if it is left out" is:"name"`
-	// OnLoss says what becomes of the others when one of the tasks is lost or evicted:
-	// alone, which is what happens if it is left out, leaves them; restart has all of them
-	// begin anew, together; fail stops them.
+	// OnLoss says what happens to the others when one of the tasks is lost or evicted: alone, the
+	// default, leaves them; restart makes all of them begin again, together; fail stops them.
 	OnLoss esl.Loss `json:"onLoss,omitempty" desc:"when a task is lost: alone leaves the others, restart has all begin anew, fail stops them; alone if it is left out"`
 }
 
-// Kind is colocate.
+// Kind returns colocate.
 func (Colocate) Kind() string { return "colocate" }
 
 // Validate checks the parameters.
@@ -44,7 +43,7 @@ func (p Colocate) Validate() error {
 	return esl.Join(errs)
 }
 
-// Apply has each task ask for one of a resource that Next makes where they are to be.
+// Apply makes each task request one of a resource that Next creates where the tasks may run.
 func (p Colocate) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -67,7 +66,7 @@ func (p Colocate) suffix() string {
 	return ""
 }
 
-// Next opens the place where the tasks are to be, and closes it when it is another one.
+// Next opens the domain where the tasks may run, and closes the former one.
 func (p Colocate) Next(s *esl.State) esl.Plan {
 	c := taskset.Of(s, s.Own(p.suffix()))
 	if len(c.Waiting)+len(c.Held) == 0 && !c.Gang {
@@ -88,8 +87,8 @@ func (p Colocate) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// lost ends what is not to go on when one of the tasks was lost. Attempts are counted: who
-// is at an earlier one than that which follows a loss began before it.
+// lost ends the other tasks, or their attempts, after one task was lost. It compares attempts: an
+// attempt lower than the one that follows a loss began before it.
 func (p Colocate) lost(s *esl.State) esl.Plan {
 	if p.OnLoss != esl.Restart && p.OnLoss != esl.Fail {
 		return esl.Plan{}
@@ -122,7 +121,7 @@ func (p Colocate) lost(s *esl.State) esl.Plan {
 	return plan
 }
 
-// follow has the resource where the others are.
+// follow puts the resource where the other tasks are.
 func (p Colocate) follow(s *esl.State) esl.Plan {
 	name, in := s.Own(taskset.ColocateWith), p.In.Or(esl.Node)
 	id := types.Resolve(s.Namespace, name)
@@ -148,7 +147,7 @@ func (p Colocate) follow(s *esl.State) esl.Plan {
 	return plan
 }
 
-// nodeOf returns the node that a task is on, "" if it is on none.
+// nodeOf returns the node of a task, "" if it has none.
 func nodeOf(t *cluster.Task) string {
 	if !t.Phase().Held() {
 		return ""
@@ -156,9 +155,8 @@ func nodeOf(t *cluster.Task) string {
 	return t.Status.V.Node
 }
 
-// partnersOf returns the tasks that a name is of: the task, or those of the job, of that
-// id, and those of the jobs of that name; if none of these is on a node, the tasks of that
-// name that are.
+// partnersOf returns the task with an id, the tasks of the job with that id, and those of the jobs
+// with that name. If none of these has a node, it adds the tasks of that name that have one.
 func partnersOf(s *esl.State, name string) []*cluster.Task {
 	var out []*cluster.Task
 	if t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: name}); t != nil && t.Info.V != nil {
@@ -183,13 +181,13 @@ func partnersOf(s *esl.State, name string) []*cluster.Task {
 	return out
 }
 
-// ClusterScoped tells that others move, and what is free changes with what they do.
+// ClusterScoped: other tasks move, and free capacity changes with them.
 func (Colocate) ClusterScoped() {}
 
-// Pace is how often it looks at most: what waits is seen to as a whole.
+// Pace bounds how often Next is called: one call handles all waiting tasks.
 func (Colocate) Pace() time.Duration { return widePace }
 
-// Why says where the task is to go, or what it is to be with.
+// Why says where the task may go, or which tasks it follows.
 func (p Colocate) Why(s *esl.State, task string) string {
 	if _, ok := taskset.Waits(s, task); !ok {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestColocate: all go where all have room, and together to another node when that is lost.
+// TestColocate puts all tasks where all fit, and moves them together when that node is lost.
 func TestColocate(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(3, 4), func(s *esltest.Site) {
 		others := s.Run("others", []controlplane.Submission{esltest.TaskOn("n00", 2000), esltest.TaskOn("n01", 2000)})
@@ -35,8 +35,8 @@ func TestColocate(t *testing.T) {
 	})
 }
 
-// TestColocateRack: in one rack, on whatever nodes; what is too small for all does not
-// hold them up.
+// TestColocateRack puts all in one rack, on any nodes. A rack too small for all does not hold them
+// up.
 func TestColocateRack(t *testing.T) {
 	esltest.OnSite(t, hollow.Racks(hollow.Nodes(6, 4), 2), func(s *esltest.Site) {
 		others := s.Run("others", []controlplane.Submission{esltest.TaskOn("n00", 3000), esltest.TaskOn("n02", 3000)})
@@ -60,7 +60,7 @@ func TestColocateRack(t *testing.T) {
 	})
 }
 
-// TestColocateMoves: while nobody is on a node, the place follows the room.
+// TestColocateMoves follows free capacity while no task has a node.
 func TestColocateMoves(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 4), func(s *esltest.Site) {
 		a := s.Run("a", []controlplane.Submission{esltest.TaskOn("n00", 4000)})
@@ -74,8 +74,8 @@ func TestColocateMoves(t *testing.T) {
 	})
 }
 
-// TestColocateWith: near a task that knows nothing of it, whichever comes first, and where
-// it goes.
+// TestColocateWith runs near a task that does not know of it, in any order of submission, and
+// follows it.
 func TestColocateWith(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(3, 4), func(s *esltest.Site) {
 		job := s.Run("sidecar", esl.Copies(1, hollow.Task(100)), place.Colocate{With: "web"})
@@ -98,7 +98,7 @@ func TestColocateWith(t *testing.T) {
 	})
 }
 
-// TestColocateWithJob: where any of the tasks of a job is, by its name.
+// TestColocateWithJob runs where any task of a job runs, by its name.
 func TestColocateWithJob(t *testing.T) {
 	esltest.OnSite(t, hollow.Racks(hollow.Nodes(4, 4), 2), func(s *esltest.Site) {
 		ps := s.Run("ps", esl.Copies(1, hollow.Task(3000)), place.Apart{})
@@ -110,7 +110,7 @@ func TestColocateWithJob(t *testing.T) {
 	})
 }
 
-// TestColocateLoss: one of the tasks is evicted.
+// TestColocateLoss evicts one of the tasks.
 func TestColocateLoss(t *testing.T) {
 	for _, test := range []struct {
 		loss     esl.Loss
@@ -143,7 +143,7 @@ func TestColocateLoss(t *testing.T) {
 	}
 }
 
-// TestColocateGang: the node is chosen for what is locked as a whole.
+// TestColocateGang chooses the node for a gang as a whole.
 func TestColocateGang(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(3, 4), func(s *esltest.Site) {
 		others := s.Run("others", []controlplane.Submission{esltest.TaskOn("n00", 1000), esltest.TaskOn("n02", 1000)})

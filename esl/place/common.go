@@ -10,12 +10,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// widePace is how often a policy looks at most that looks at whatever changes, and sees to
-// all that waits at once.
+// widePace is the pace of policies that depend on the whole cluster and handle all waiting tasks in
+// one call.
 const widePace = 100 * time.Millisecond
 
-// lifetimeOf is how long what the policy makes lasts: as long as its job, or, if it is
-// shared, until it is withdrawn.
+// lifetimeOf returns the lifetime of the policy's resources: that of its job or, if it is shared,
+// until it is withdrawn.
 func lifetimeOf(s *esl.State) controlplane.SetOptions {
 	if s.Job != "" {
 		return esl.OfJob(s.Job)
@@ -23,7 +23,7 @@ func lifetimeOf(s *esl.State) controlplane.SetOptions {
 	return controlplane.SetOptions{Declare: true}
 }
 
-// openNodes returns the nodes that have some of a resource by a key of their own, by name.
+// openNodes returns the nodes with an entry of their own for a resource, sorted by name.
 func openNodes(s *esl.State, id types.ResourceID) []*cluster.Node {
 	var out []*cluster.Node
 	for _, n := range s.View.At(id) {
@@ -35,8 +35,8 @@ func openNodes(s *esl.State, id types.ResourceID) []*cluster.Node {
 	return out
 }
 
-// setOn adds that a resource is on these nodes, and no longer on those. Where it was, it
-// is as it is on every node.
+// setOn adds to a plan that a resource is on nodes on, and no longer on nodes off. There the value
+// of every node applies again.
 func setOn(s *esl.State, plan *esl.Plan, name string, capacity types.Quantity, on, off []string) {
 	if len(on) > 0 {
 		plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: capacity, Where: controlplane.OnNode(on...), Options: lifetimeOf(s)})
@@ -46,8 +46,8 @@ func setOn(s *esl.State, plan *esl.Plan, name string, capacity types.Quantity, o
 	}
 }
 
-// takeTurn makes a plan the next one of its policy: it is refused if another one came after
-// what it was decided on. The resource counts them.
+// takeTurn adds a counter to a plan. If another plan of the policy was committed after the state of
+// this decision, the plan is refused.
 func takeTurn(s *esl.State, plan *esl.Plan) {
 	if plan.Nothing() {
 		return
@@ -70,7 +70,7 @@ func unchanged(s *esl.State, reads controlplane.ReadSet, key string, mod int64) 
 	return reads
 }
 
-// checkExcludes refuses a policy that wants the opposite of one that the job has.
+// checkExcludes refuses a policy that contradicts another policy of the job.
 func checkExcludes(g *esl.Group, by string, kinds ...string) error {
 	for _, kind := range kinds {
 		name := esl.OwnName(g.ID, kind, "")
@@ -92,7 +92,7 @@ func names(nodes []*cluster.Node) []string {
 	return out
 }
 
-// shares checks that a policy that a job refers to is of a kind.
+// shares checks the kind of the shared policy that a job refers to.
 func shares[P esl.Policy](g *esl.Group, id string) error {
 	var want P
 	if _, ok := g.Shared[id].(P); !ok {

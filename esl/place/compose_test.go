@@ -15,8 +15,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// six are three racks of two nodes. On n05 are data, a resource that few have, and a task;
-// on all others are tasks, too, so that nobody chooses n05 by chance, nor n00 as the first.
+// six is three racks of two nodes. n05 has data, a rare resource, and a task; all others have
+// tasks, too, so that no policy chooses n05 by chance, nor n00 as the first.
 func six(t *testing.T, test func(s *esltest.Site)) {
 	t.Helper()
 	esltest.OnSite(t, hollow.Racks(hollow.Nodes(6, 8), 2), func(s *esltest.Site) {
@@ -32,8 +32,8 @@ func six(t *testing.T, test func(s *esltest.Site)) {
 	})
 }
 
-// TestPlacedAmongWhatElseIsAskedFor has policies choose among the nodes that all else allows
-// that the tasks ask for, so that all run in an empty cluster.
+// TestPlacedAmongWhatElseIsAskedFor makes policies choose among the nodes that the other requests
+// allow, so that all tasks run in an empty cluster.
 func TestPlacedAmongWhatElseIsAskedFor(t *testing.T) {
 	near, with, prefer := place.Near{To: "data"}, place.Colocate{With: "other"}, place.Prefer{Of: []place.Choice{{Node: "n05"}}}
 	rare := hollow.Task(500)
@@ -72,9 +72,9 @@ func TestPlacedAmongWhatElseIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestGangAmongChosenNodes has gangs of which others choose the nodes: more than an objective
-// assigns ahead, in one rack of those that there are, and in pairs of which one more core is
-// free on each node than a number of pairs takes.
+// TestGangAmongChosenNodes runs gangs with policies that choose their nodes: with more members than
+// an objective assigns ahead, in one of several racks, and in pairs with one more free core on each
+// node than its pairs take.
 func TestGangAmongChosenNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		n        int
@@ -100,8 +100,8 @@ func TestGangAmongChosenNodes(t *testing.T) {
 	}
 }
 
-// TestBalanceChoosesAnew: what was chosen and cannot hold the tasks is given up while none of
-// them is there: when it is full, and when the data is elsewhere. They are never on more nodes.
+// TestBalanceChoosesAnew gives up a choice that cannot hold the tasks while none of them is there:
+// when the node is full, or the data elsewhere. They are never on more nodes.
 func TestBalanceChoosesAnew(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(3, 4), func(s *esltest.Site) {
 		full := esl.Copies(4, esltest.TaskOn("n00", 900))
@@ -120,8 +120,8 @@ func TestBalanceChoosesAnew(t *testing.T) {
 	})
 }
 
-// TestWaysOpenLater: a place that is chosen for tasks goes by where they may go by then, also
-// when nothing else happens.
+// TestWaysOpenLater follows the alternatives that are allowed at the time, even without another
+// event.
 func TestWaysOpenLater(t *testing.T) {
 	later := place.Prefer{Of: []place.Choice{{Node: "n01"}, {Node: "n03", After: manifest.Duration(5 * time.Second)}}}
 	for _, p := range []esl.Policy{place.Colocate{}, place.Balance{Nodes: 1}, place.Pack{}, place.Objective{By: place.Load}, place.Spread{Over: esl.Rack, MaxSkew: 3}, place.Apart{In: esl.Rack, PerNode: 4}, place.ElasticBalance{}} {

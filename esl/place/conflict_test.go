@@ -14,9 +14,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPlacementExcludes: what goes by where there is room does not go with what moves tasks,
-// nor does somebody else's that chooses nodes with room alone with what makes room: they would
-// wait for ever. What is the same on every node goes with both.
+// TestPlacementExcludes: a policy that depends on free capacity excludes one that moves tasks, and
+// another program's policy that chooses nodes with capacity excludes one that makes capacity: they
+// would wait for ever. A resource that is equal on every node goes with both.
 func TestPlacementExcludes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := esltest.Ordered(t, 2)

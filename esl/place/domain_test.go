@@ -12,14 +12,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// field is a cluster of keys, on which plans are done and tasks bound by hand.
+// field is a cluster of keys, on which the test commits plans and binds tasks by hand.
 type field struct {
 	*testing.T
 	view *cluster.View
 	rev  int64
 	mods map[string]int64
-	used map[string]int // of the resource of the policy, by node
-	// others is the cpu that others use, by node.
+	used map[string]int // of the policy's resource, by node
+	// others is the cpu that other tasks use, by node.
 	others map[string]types.Quantity
 }
 
@@ -47,7 +47,7 @@ func (f *field) task(id string, requests map[string]types.Quantity) {
 	f.put(controlplane.TaskKey("d", id), &types.Task{Name: "t", Job: "j", Requests: types.NewRequests(requests)})
 }
 
-// bind binds a task to a node, if the resource of the policy is free there, and cpu.
+// bind binds a task to a node, if the policy's resource and cpu are free there.
 func (f *field) bind(id, node, own string) bool {
 	n := f.view.Nodes[node]
 	rid := types.Resolve("d", own)
@@ -62,7 +62,7 @@ func (f *field) bind(id, node, own string) bool {
 	return true
 }
 
-// allocate puts what is in use on a node.
+// allocate stores what is in use on a node.
 func (f *field) allocate(node, own string) {
 	n := types.Quantity(f.used[node])
 	var a types.Allocated
@@ -71,14 +71,14 @@ func (f *field) allocate(node, own string) {
 	f.put(controlplane.AllocatedKey(node), &a)
 }
 
-// disturb has others take, or give back, cpu of some node.
+// disturb makes other tasks take, or give back, cpu of some node.
 func (f *field) disturb(rnd *rand.Rand, nodes int, own string) {
 	node := someNode(rnd, nodes)
 	f.others[node] = types.Quantity(rnd.IntN(4)) * 1000
 	f.allocate(node, own)
 }
 
-// someNode is a node, more often one of those of the first rack.
+// someNode returns a node, more often one of the first rack.
 func someNode(rnd *rand.Rand, nodes int) string {
 	if rnd.IntN(10) < 6 {
 		return fmt.Sprintf("n%d", 3*rnd.IntN(2))
@@ -86,7 +86,7 @@ func someNode(rnd *rand.Rand, nodes int) string {
 	return fmt.Sprintf("n%d", rnd.IntN(nodes))
 }
 
-// do does a plan, unless something has changed that it is conditional on.
+// do commits a plan, unless one of its conditions has changed.
 func (f *field) do(plan esl.Plan) bool {
 	for key, mod := range plan.If {
 		if f.mods[key] != mod {
@@ -114,8 +114,8 @@ func (f *field) state(label string) *esl.State {
 	return &esl.State{View: f.view, Now: time.Unix(1e9, 0), Namespace: "d", ID: "j", Job: "j", Label: label}
 }
 
-// TestSpreadExact has two keepers plan at random moments, their plans done late, and tasks
-// bound to any node that takes one: no rack ever has more than one more than another.
+// TestSpreadExact runs two planners at random moments, with late commits, and binds tasks to any
+// node that takes one: no rack ever has over one task more than another.
 func TestSpreadExact(t *testing.T) {
 	for seed := range uint64(240) {
 		policy := Spread{Over: []esl.Domain{esl.Rack, esl.Node}[seed%2]}
@@ -170,8 +170,8 @@ func TestSpreadExact(t *testing.T) {
 	}
 }
 
-// TestOneNodeExact is the same of co-location, and of balance on one node: no task is ever
-// bound anywhere but where the others are.
+// TestOneNodeExact is the same for co-location, and for balance on one node: no task is ever bound
+// to another node than the others.
 func TestOneNodeExact(t *testing.T) {
 	for seed := range uint64(400) {
 		policy := []esl.Controller{Colocate{}, Balance{Nodes: 1}}[seed%2]

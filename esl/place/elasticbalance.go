@@ -10,37 +10,36 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ElasticBalance keeps tasks balanced over the nodes, however many come, and whatever
-// nodes come and go: no node gets a further one while another one that has room has
-// fewer. It may be of one job, or shared: jobs then name it by Balanced, and their tasks
-// are balanced together.
+// ElasticBalance keeps tasks balanced over the nodes while tasks and nodes come and go: no node
+// gets another task while a node with capacity has fewer. It belongs to one job, or is shared: jobs
+// then name it by Balanced, and their tasks are balanced together.
 //
-// What each node may have is raised by one when all are full, and lowered when tasks go.
-// Nodes that join get tasks first; those that are cordoned or drained count no more.
+// The limit of each node rises by one when all are full, and falls when tasks end. New nodes get
+// tasks first. Cordoned and drained nodes do not count.
 type ElasticBalance struct{}
 
-// Kind is elastic-balance.
+// Kind returns elastic-balance.
 func (ElasticBalance) Kind() string { return "elastic-balance" }
 
-// Apply has each task ask for one of the resource.
+// Apply makes each task request one of the resource.
 func (p ElasticBalance) Apply(g *esl.Group) error {
 	if err := checkExcludes(g, p.Kind(), "pack"); err != nil {
 		return err
 	}
 	g.Steers()
-	g.InTurn() // a node has one more when all have as many
+	g.InTurn() // a node gets one more when all have the same number
 	g.Make(g.Own(""), esl.One, controlplane.OnEvery())
 	g.AskAll(g.Own(""), esl.One)
 	return nil
 }
 
-// Declare makes the resource that tasks of all jobs ask for.
+// Declare returns the resource that tasks of all jobs request.
 func (p ElasticBalance) Declare(id string) ([]esl.Set, error) {
 	return []esl.Set{{Name: esl.OwnName(id, p.Kind(), ""), Capacity: esl.One, Where: controlplane.OnEvery(), Options: controlplane.SetOptions{Declare: true}}}, nil
 }
 
-// Next sets how many each node may have: one more than where the fewest are. A node that
-// has no room for what waits does not hold up the others.
+// Next sets the limit of each node to one more than the fewest tasks on a node. A node without
+// capacity for a waiting task does not hold up the others.
 func (p ElasticBalance) Next(s *esl.State) esl.Plan {
 	name := s.Own("")
 	c := taskset.Of(s, name)
@@ -54,8 +53,8 @@ func (p ElasticBalance) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// parts are the nodes that count: that have room for some of what waits, or, if nothing
-// waits, take tasks at all.
+// parts returns the nodes that count: those where a waiting task fits or, if there is none or it
+// fits nowhere, all that take tasks.
 func (p ElasticBalance) parts(s *esl.State, name string, c taskset.Set) []*domain {
 	parts := domainsOf(s, esl.Node, types.Resolve(s.Namespace, name), c)
 	if len(c.Waiting) == 0 {
@@ -70,10 +69,10 @@ func (p ElasticBalance) parts(s *esl.State, name string, c taskset.Set) []*domai
 	return roomy
 }
 
-// ClusterScoped tells that what is free changes with what others do.
+// ClusterScoped: free capacity changes with other jobs.
 func (ElasticBalance) ClusterScoped() {}
 
-// Why says what each node may have.
+// Why tells the limit of each node.
 func (p ElasticBalance) Why(s *esl.State, task string) string {
 	if _, ok := taskset.Waits(s, task); !ok {
 		return ""
@@ -82,20 +81,20 @@ func (p ElasticBalance) Why(s *esl.State, task string) string {
 	return fmt.Sprintf("elastic-balance: each node may have %s of the tasks until all that have room are full: it waits for room on one with fewer", onEveryNode(s, name).Format("tasks"))
 }
 
-// Balanced has the tasks of a job balanced together with those of others that name the
-// same ElasticBalance.
+// Balanced makes the tasks of a job balanced together with those of others that name the same
+// ElasticBalance.
 type Balanced struct {
-	// In is the id that it was declared under.
+	// In is the id of the ElasticBalance.
 	In string `json:"in" desc:"the name of the elastic-balance" is:"name"`
 }
 
-// Kind is balanced.
+// Kind returns balanced.
 func (Balanced) Kind() string { return "balanced" }
 
-// Shared is the id of the ElasticBalance.
+// Shared returns the id of the ElasticBalance.
 func (p Balanced) Shared() string { return p.In }
 
-// Apply has each task ask for one of the resource of all.
+// Apply makes each task request one of the shared resource.
 func (p Balanced) Apply(g *esl.Group) error {
 	if err := shares[ElasticBalance](g, p.In); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (p Balanced) Apply(g *esl.Group) error {
 	return nil
 }
 
-// Why says what the shared policy does.
+// Why returns the reason of the shared policy.
 func (p Balanced) Why(s *esl.State, task string) string {
 	return ElasticBalance{}.Why(s.OfShared(p.In, ElasticBalance{}.Kind()), task)
 }

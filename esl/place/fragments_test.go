@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ask is what a task asks for.
+// ask is the requests of a task.
 type ask map[string]types.Quantity
 
 func (a ask) requests() types.Requests { return types.NewRequests(a) }
@@ -26,8 +26,8 @@ type gpuNode struct {
 	devices     int
 }
 
-// onGPUs returns the state of a cluster of such nodes, on which nothing runs, and in which
-// tasks wait that ask for this.
+// onGPUs returns the state of an empty cluster of such nodes, in which tasks with these requests
+// wait.
 func onGPUs(t *testing.T, nodes []gpuNode, tasks ...ask) *esl.State {
 	t.Helper()
 	v, revision := cluster.New(), int64(0)
@@ -54,8 +54,8 @@ func onGPUs(t *testing.T, nodes []gpuNode, tasks ...ask) *esl.State {
 	return &esl.State{View: v, Now: time.Unix(1, 0), Namespace: "d", ID: "job", Job: "job"}
 }
 
-// TestMixFragments: by hand, of a node with 8 cores, 32 bytes and two devices, of which one
-// is free and 0.4 are in use of the other.
+// TestMixFragments computes by hand for a node with 8 cores, 32 bytes and two devices, one of which
+// is free, and the other 0.4 in use.
 func TestMixFragments(t *testing.T) {
 	whole := ask{"gpu": 1000, "cpu": 2000}
 	for name, tt := range map[string]struct {
@@ -94,8 +94,8 @@ func TestMixFragments(t *testing.T) {
 	}
 }
 
-// TestFragmentsGoWhereLeastIsLeft: of nodes where fragments grow alike, or nearly, that
-// where the least is left; of others that where they grow least.
+// TestFragmentsGoWhereLeastIsLeft: of nodes where fragments grow equally, or nearly, the one with
+// the least left wins; else the one where they grow least.
 func TestFragmentsGoWhereLeastIsLeft(t *testing.T) {
 	mix := []ask{{"gpu": 1000, "cpu": 1000}, {"gpu": 2000, "cpu": 1000}}
 	for name, tt := range map[string]struct {
@@ -116,8 +116,7 @@ func TestFragmentsGoWhereLeastIsLeft(t *testing.T) {
 	}
 }
 
-// TestPlacing: what is remembered is what would be reckoned anew, and hardly anything is
-// reckoned anew.
+// TestPlacing checks that cached scores equal computed ones, and that few are computed again.
 func TestPlacing(t *testing.T) {
 	var nodes []gpuNode
 	for i := range 20 {
@@ -153,7 +152,7 @@ func TestPlacing(t *testing.T) {
 	}
 }
 
-// leastOf returns the room with the least score, reckoned for each that it fits in.
+// leastOf computes the room with the least score among those that fit.
 func leastOf(rooms []*esl.Room, score func([]cluster.Need, *esl.Room) float64, needs []cluster.Need) *esl.Room {
 	var best *esl.Room
 	least := 0.0

@@ -16,28 +16,26 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Near has tasks run where data is: data locality. Where data is says an ephemeral
-// resource of its name, on each node that has a copy: put there by Replicate, or
-// provided by the task that wrote it. It may come before the tasks or after them. A copy
-// ends with the session of its node.
+// Near runs tasks where data is: data locality. An ephemeral resource with the name of the data is
+// on each node that has a copy. Replicate puts it there, or the task that wrote the data provides
+// it. It may come before the tasks or after them. A copy ends with the session of its node.
 //
-// A task that has waited for Wait goes anywhere; with Cache, it has a copy then.
+// A task that has waited for Wait goes anywhere; with Cache, its node has a copy then.
 type Near struct {
 	// To is the name of the data. With Each, the i-th task is near To.i, from 0.
 	To   string `json:"to" desc:"the name of the data" is:"resource"`
 	Each bool   `json:"each,omitempty" desc:"each task has data of its own: the name, a dot, and its number from 0"`
-	// In is how near: on a node that has it, or in a rack or zone of one; empty is node.
+	// In is how near: on a node with the data, or in a rack or zone of one; empty means node.
 	In esl.Domain `json:"in,omitempty" desc:"how near: node, or in the rack or zone of one; node if it is left out"`
-	// Wait is after how long a task goes anywhere; 0 is never.
+	// Wait is after how long a task goes anywhere; 0 means never.
 	Wait manifest.Wait `json:"wait,omitempty" desc:"after how long a task goes anywhere; never if it is left out, at once if it is 0s"`
-	// Cache makes the node of a task that runs elsewhere one that has a copy.
+	// Cache gives the node of a task that runs elsewhere a copy.
 	Cache bool `json:"cache,omitempty" desc:"a task that runs elsewhere leaves a copy on its node" needs:"wait"`
-	// Copies is how many copies Cache makes it at most, those included that were there;
-	// 0 is without bound.
+	// Copies is how many copies Cache makes at most, existing ones included; 0 means no limit.
 	Copies int `json:"copies,omitempty" desc:"how many copies cache makes it at most; without bound if it is left out" zero:"are none: leave cache out, or leave copies out for no bound" needs:"cache"`
 }
 
-// Kind is near.
+// Kind returns near.
 func (Near) Kind() string { return "near" }
 
 // Validate checks the parameters.
@@ -54,7 +52,7 @@ func (p Near) Validate() error {
 	return esl.Join(errs)
 }
 
-// data is the name of what the i-th task is near.
+// data returns the name of the data of the i-th task.
 func (p Near) data(i int) string {
 	if p.Each {
 		return p.To + "." + strconv.Itoa(i)
@@ -62,7 +60,7 @@ func (p Near) data(i int) string {
 	return p.To
 }
 
-// Apply has each task ask for the data: a copy is enough for any number of tasks.
+// Apply makes each task request the data: one copy is enough for any number of tasks.
 func (p Near) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -91,7 +89,7 @@ func (p Near) Apply(g *esl.Group) error {
 	return nil
 }
 
-// Next keeps what is as near as was asked for where the data is, and notes copies.
+// Next keeps the resource of each rack or zone where the data is, and records copies.
 func (p Near) Next(s *esl.State) esl.Plan {
 	plan := esl.Plan{Reason: "where the data is"}
 	if s.Ended() {
@@ -106,7 +104,7 @@ func (p Near) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// widen has a resource of the policy on the nodes of every rack or zone that has the data.
+// widen puts a resource of the policy on all nodes of each rack or zone that has the data.
 func (p Near) widen(s *esl.State, plan *esl.Plan) {
 	for i, data := range p.wanted(s) {
 		own := s.Own(strconv.Itoa(i))
@@ -132,7 +130,7 @@ func (p Near) widen(s *esl.State, plan *esl.Plan) {
 	}
 }
 
-// wanted returns the names of the data that tasks of the job are near, by number.
+// wanted returns the names of the data of the tasks of the job, by number.
 func (p Near) wanted(s *esl.State) map[int]string {
 	if !p.Each {
 		return map[int]string{0: p.To}
@@ -146,7 +144,7 @@ func (p Near) wanted(s *esl.State) map[int]string {
 	return out
 }
 
-// number returns which task of the job it is, by what it asks for.
+// number returns the number of a task in the job, by its requests.
 func (p Near) number(s *esl.State, t *cluster.Task) (int, bool) {
 	prefix := p.To + "."
 	if p.In.Or(esl.Node) != esl.Node {
@@ -170,12 +168,12 @@ func (p Near) number(s *esl.State, t *cluster.Task) (int, bool) {
 	return 0, false
 }
 
-// replicasOf returns the nodes that have a copy, by name: those that are alive.
+// replicasOf returns the alive nodes that have a copy, by name.
 func replicasOf(s *esl.State, data string) []*cluster.Node {
 	return openNodes(s, types.Resolve(s.Namespace, data))
 }
 
-// cache notes the copies of tasks that run where there was none.
+// cache records the copies of tasks that run on nodes without one.
 func (p Near) cache(s *esl.State, plan *esl.Plan) {
 	copies := make(map[string]int)
 	for _, t := range s.Members() {
@@ -203,7 +201,7 @@ func (p Near) cache(s *esl.State, plan *esl.Plan) {
 		plan.Set = append(plan.Set, esl.Set{Name: data, Capacity: types.Inf, Where: controlplane.OnNode(n.Name)})
 		key := controlplane.ResourceKey(s.Namespace, data, n.Name)
 		plan.If = unchanged(s, plan.If, key, modOf(s, n, data))
-		// By this, too, it may have been invalidated.
+		// An invalidation may also have changed this key.
 		every := controlplane.ResourceKey(s.Namespace, data, types.EveryNode)
 		since := s.View.UnreadMod(every)
 		if c := s.View.Everywhere[types.Resolve(s.Namespace, data)]; c != nil {
@@ -213,8 +211,7 @@ func (p Near) cache(s *esl.State, plan *esl.Plan) {
 	}
 }
 
-// invalidatedAt returns the revision since which data on a node is not what it was, 0 if it
-// always was.
+// invalidatedAt returns the revision at which data on a node was last invalidated, 0 if never.
 func invalidatedAt(s *esl.State, n *cluster.Node, data string) int64 {
 	id, since := types.Resolve(s.Namespace, data), int64(0)
 	if c := n.Own[id]; c != nil && c.V.Capacity == 0 {
@@ -226,7 +223,7 @@ func invalidatedAt(s *esl.State, n *cluster.Node, data string) int64 {
 	return since
 }
 
-// modOf is the revision of what a node has of a resource, 0 if it has none.
+// modOf is the revision of a node's own entry of a resource, 0 if it has none.
 func modOf(s *esl.State, n *cluster.Node, name string) int64 {
 	if c := n.Own[types.Resolve(s.Namespace, name)]; c != nil {
 		return c.Mod
@@ -234,13 +231,13 @@ func modOf(s *esl.State, n *cluster.Node, name string) int64 {
 	return s.View.UnreadMod(controlplane.ResourceKey(s.Namespace, name, n.Name))
 }
 
-// Watches is the data.
+// Watches returns the data.
 func (p Near) Watches() []string { return []string{p.To} }
 
-// ClusterScoped tells that data of each task has a name of its own.
+// ClusterScoped: the data of each task has a name of its own.
 func (Near) ClusterScoped() {}
 
-// Why says where the data is, and how long the task waits for room there.
+// Why says where the data is, and how long the task waits to fit there.
 func (p Near) Why(s *esl.State, task string) string {
 	t, ok := taskset.Waits(s, task)
 	if !ok {
@@ -265,16 +262,15 @@ func (p Near) Why(s *esl.State, task string) string {
 	return fmt.Sprintf("near: it is to be near %s, %s: %s", data, where, until)
 }
 
-// Replicate says that nodes have a copy of data, until they are lost, or it is
-// invalidated. The nodes must be alive: Precondition.
+// Replicate records that nodes have a copy of data, until they are lost, or it is invalidated. The
+// nodes must be alive: Precondition.
 func Replicate(ctx context.Context, c *controlplane.Client, data string, nodes ...string) error {
 	_, err := c.SetResource(ctx, data, types.Inf, controlplane.OnNode(nodes...), controlplane.SetOptions{})
 	return err
 }
 
-// Invalidate says that no copy of data is what it was, whoever made it: tasks wait for new
-// ones. A task that was bound before that makes none. With nodes, which must be alive, it
-// is about theirs alone.
+// Invalidate removes all copies of data, whoever made them: tasks wait for new ones. A task bound
+// before that leaves none. With nodes, which must be alive, it applies to their copies alone.
 func Invalidate(ctx context.Context, c *controlplane.Client, data string, nodes ...string) error {
 	where := controlplane.OnEvery()
 	if len(nodes) > 0 {
@@ -283,8 +279,8 @@ func Invalidate(ctx context.Context, c *controlplane.Client, data string, nodes 
 	if err := c.RemoveProvided(ctx, data, nodes...); err != nil {
 		return err
 	}
-	// It is closed anew each time: who was bound before that has read what was there, and
-	// makes no copy of it from then on. What was noted while it was being closed goes last.
+	// Each write closes the data again: tasks bound before it may have read the old data, and leave
+	// no copy from then on. The last write removes copies recorded during the first ones.
 	for _, how := range []controlplane.SetOptions{{}, {Declare: true}, {Declare: true}} {
 		if _, err := c.SetResource(ctx, data, 0, where, how); err != nil {
 			return err

@@ -25,7 +25,7 @@ func TestNear(t *testing.T) {
 		s.Await(esl.Node, "n01 2, n02 2", job)
 		s.Must(s.C.Kill(s.Context(), "n01"))
 		s.Await(esl.Node, "n02 4", job)
-		// It comes back without the copy that it had.
+		// It returns without its copy.
 		s.Must(s.C.Return("n01"))
 		s.Snapshot()
 		more := s.Run("more", esl.Copies(1, hollow.Task(1000)), place.Near{To: "words"})
@@ -42,7 +42,7 @@ func TestNear(t *testing.T) {
 	})
 }
 
-// TestNearWaits: for a while, then anywhere; there a copy is made, of so many at most.
+// TestNearWaits waits for a while, then goes anywhere and leaves a copy, up to a limit.
 func TestNearWaits(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(4, 2), func(s *esltest.Site) {
 		s.Must(place.Replicate(s.Context(), s.Jobs.Client, "words", "n01"))
@@ -59,7 +59,7 @@ func TestNearWaits(t *testing.T) {
 		if n := s.OpenNodes("d:words"); n != 2 {
 			t.Errorf("there are %d copies, want 2", n)
 		}
-		// What was bound before makes no copy of what comes after it.
+		// A task bound before leaves no copy of later data.
 		s.Must(place.Invalidate(s.Context(), s.Jobs.Client, "words"))
 		if n := s.OpenNodes("d:words"); n != 0 {
 			t.Errorf("there are %d copies of what was invalidated", n)
@@ -77,7 +77,7 @@ func TestNearWaits(t *testing.T) {
 	})
 }
 
-// TestNearProduced: a task that succeeds leaves the data; each reader has its own.
+// TestNearProduced: a succeeding task leaves the data; each reader has its own.
 func TestNearProduced(t *testing.T) {
 	esltest.OnSite(t, hollow.Racks(hollow.Nodes(4, 4), 2), func(s *esltest.Site) {
 		far := place.Near{To: "part", Each: true, In: esl.Rack, Wait: manifest.Wait(time.Hour)}
@@ -105,8 +105,7 @@ func TestNearProduced(t *testing.T) {
 	})
 }
 
-// TestInvalidateProvided: what tasks left behind is closed as what was put there, and is
-// there again when another task has written it.
+// TestInvalidateProvided closes provided data like any other, until another task has written it.
 func TestInvalidateProvided(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		esltest.OnSite(t, hollow.Nodes(3, 4), func(s *esltest.Site) {
@@ -139,8 +138,8 @@ func TestInvalidateProvided(t *testing.T) {
 	}
 }
 
-// TestInvalidateAgain: a reader of what was put there between two times makes no copy
-// after the second one.
+// TestInvalidateAgain: a reader of data from between two invalidations leaves no copy after the
+// second one.
 func TestInvalidateAgain(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 2), func(s *esltest.Site) {
 		s.Must(place.Invalidate(s.Context(), s.Jobs.Client, "words"))

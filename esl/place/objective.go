@@ -10,15 +10,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Objective places each task where an objective function is least. It may be of one job,
-// or shared: jobs then name it by Placed, and their tasks are placed in one order. A
-// program with a function of its own uses Assign.
+// Objective places each task where an objective function is lowest. It belongs to one job, or is
+// shared: jobs then name it by Placed, and their tasks are placed in one order. A program with a
+// function of its own uses Assign.
 type Objective struct {
 	// By is the function: see Aim.
 	By Aim `json:"by" desc:"what is to be least: load, leftover, dot-product or fragments"`
-	// Weights say how much resources count, by name; 1 if they are left out.
+	// Weights are the weights of resources, by name; 1 if left out.
 	Weights map[string]float64 `json:"weights,omitempty" desc:"how much each resource counts, by name; 1 if it is left out" keys:"physical" min:"0"`
-	// Ahead is how many tasks may have a node and not be bound yet; 0 is 24.
+	// Ahead is how many tasks may have a node and not be bound yet; 0 means 24.
 	Ahead int `json:"ahead,omitempty" desc:"how many tasks may have a node and not be bound yet; 24 if it is left out" zero:"would let none begin: give how many, or leave it out for 24"`
 }
 
@@ -27,27 +27,26 @@ type Aim string
 
 // The functions.
 const (
-	// Load is how much of the node is in use then, of each resource by its weight: the
-	// load of all nodes becomes the same.
+	// Load is how much of the node is then in use, weighted by resource. It gives all nodes the
+	// same load.
 	Load Aim = "load"
-	// Leftover is how much of the node is left then, in parts of the largest node: best
-	// fit.
+	// Leftover is how much of the node is then free, relative to the largest node: best fit.
 	Leftover Aim = "leftover"
-	// DotProduct is what is free times what is asked for, in parts of the largest node,
-	// summed up over the resources.
+	// DotProduct is free capacity times the request, relative to the largest node, summed over the
+	// resources.
 	DotProduct Aim = "dot-product"
-	// Fragments is by how much more GPU there is then that the tasks, as they have
-	// been, cannot use: fragmentation gradient descent (Weng et al., ATC 2023), see Mix.
-	// What is nearly the same goes where the least is left.
+	// Fragments is the growth of the GPU capacity that tasks like those seen so far cannot use:
+	// fragmentation gradient descent (Weng et al., ATC 2023), see Mix. Of nearly equal nodes, the
+	// one with the least left wins.
 	Fragments Aim = "fragments"
 )
 
-// Choices are what it may be.
+// Choices returns the valid values.
 func (Aim) Choices() []string {
 	return []string{string(Load), string(Leftover), string(DotProduct), string(Fragments)}
 }
 
-// Kind is objective.
+// Kind returns objective.
 func (Objective) Kind() string { return "objective" }
 
 // Validate checks the parameters.
@@ -70,7 +69,7 @@ func (p Objective) Validate() error {
 	return esl.Join(errs)
 }
 
-// Apply has each task ask for a resource of its own, by which it is assigned to a node.
+// Apply makes each task request a resource of its own, which assigns it to a node.
 func (p Objective) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -79,15 +78,15 @@ func (p Objective) Apply(g *esl.Group) error {
 	return nil
 }
 
-// Declare checks the parameters; each task brings what it is assigned by.
+// Declare checks the parameters. Each task has a resource of its own.
 func (p Objective) Declare(string) ([]esl.Set, error) { return nil, p.Validate() }
 
-// Next assigns tasks that wait to nodes.
+// Next assigns waiting tasks to nodes.
 func (p Objective) Next(s *esl.State) esl.Plan {
 	return Assign{Score: p.Score(s), Ahead: p.Ahead}.next(s, p.label(s))
 }
 
-// label is by which name tasks are assigned: a shared one has them by Placed.
+// label is the one in the names of the resources: a shared policy's have that of Placed.
 func (p Objective) label(s *esl.State) string {
 	if s.Job == "" {
 		return Placed{}.Kind()
@@ -95,13 +94,13 @@ func (p Objective) label(s *esl.State) string {
 	return s.Label
 }
 
-// Opens says that room may be made on any node.
+// Opens allows capacity to be made on any node.
 func (Objective) Opens(s *esl.State) esl.Limit { return esl.Limit{Name: s.Own(""), Each: true} }
 
-// ClusterScoped tells that what is free changes with what others do.
+// ClusterScoped: free capacity changes with other jobs.
 func (Objective) ClusterScoped() {}
 
-// Why says which node was chosen.
+// Why names the chosen node.
 func (p Objective) Why(s *esl.State, task string) string { return Assign{}.why(s, p.label(s), task) }
 
 // Score returns the function, for one decision.
@@ -117,7 +116,7 @@ func (p Objective) Score(s *esl.State) func([]cluster.Need, *esl.Room) float64 {
 	return p.load
 }
 
-// counted are the resources that functions go by, if a task asks for them or not.
+// counted returns the resources in the functions, whether a task requests them or not.
 func counted() [4]types.ResourceID {
 	return [4]types.ResourceID{types.CPU, types.Memory, types.GPU, types.Disk}
 }
@@ -129,7 +128,7 @@ func (p Objective) weight(id types.ResourceID) float64 {
 	return 1
 }
 
-// load is the weighted share of the node that is in use then.
+// load is the weighted share of the node that is then in use.
 func (p Objective) load(needs []cluster.Need, r *esl.Room) float64 {
 	sum := 0.0
 	for _, id := range counted() {
@@ -178,19 +177,19 @@ func (p Objective) dotProduct(most map[types.ResourceID]float64) func([]cluster.
 	}
 }
 
-// Placed has the tasks of a job placed by a shared Objective.
+// Placed places the tasks of a job by a shared Objective.
 type Placed struct {
-	// By is the id that it was declared under.
+	// By is the id of the Objective.
 	By string `json:"by" desc:"the name of the objective" is:"name"`
 }
 
-// Kind is placed.
+// Kind returns placed.
 func (Placed) Kind() string { return "placed" }
 
-// Shared is the id of the Objective.
+// Shared returns the id of the Objective.
 func (p Placed) Shared() string { return p.By }
 
-// Apply has each task ask for a resource of its own, by which it is assigned to a node.
+// Apply makes each task request a resource of its own, which assigns it to a node.
 func (p Placed) Apply(g *esl.Group) error {
 	if err := shares[Objective](g, p.By); err != nil {
 		return err
@@ -199,10 +198,10 @@ func (p Placed) Apply(g *esl.Group) error {
 	return nil
 }
 
-// Opens says that room may be made on any node.
+// Opens allows capacity to be made on any node.
 func (Placed) Opens(s *esl.State) esl.Limit { return esl.Limit{Name: s.Own(""), Each: true} }
 
-// Why says which node was chosen.
+// Why names the chosen node.
 func (p Placed) Why(s *esl.State, task string) string {
 	return Assign{}.why(s.OfShared(p.By, Objective{}.Kind()), p.Kind(), task)
 }

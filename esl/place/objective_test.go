@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestObjectiveLoad: a weighted load becomes the same, on nodes that are not.
+// TestObjectiveLoad makes the weighted load of unequal nodes equal.
 func TestObjectiveLoad(t *testing.T) {
 	nodes := hollow.Nodes(3, 4)
 	nodes[2].Capacity["cpu"] = 16000
@@ -29,7 +29,7 @@ func TestObjectiveLoad(t *testing.T) {
 	})
 }
 
-// TestObjectiveBestFit: where the least is left; what fits nowhere holds up nobody.
+// TestObjectiveBestFit takes the fullest node; a task that fits nowhere blocks no other.
 func TestObjectiveBestFit(t *testing.T) {
 	nodes := hollow.Nodes(3, 4)
 	nodes[1].Capacity["cpu"] = 2000
@@ -45,7 +45,7 @@ func TestObjectiveBestFit(t *testing.T) {
 	})
 }
 
-// TestObjectiveAhead: few at a time have a node, and all come to run.
+// TestObjectiveAhead assigns a few tasks at a time, and all run in the end.
 func TestObjectiveAhead(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(4, 16), func(s *esltest.Site) {
 		job := s.Run("many", esl.Copies(60, hollow.Task(1000)), place.Objective{By: place.DotProduct, Ahead: 3})
@@ -56,7 +56,7 @@ func TestObjectiveAhead(t *testing.T) {
 	})
 }
 
-// TestObjectiveShared: tasks of several jobs, in one order.
+// TestObjectiveShared places tasks of several jobs in one order.
 func TestObjectiveShared(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 8), func(s *esltest.Site) {
 		s.Must(s.Jobs.Declare(s.Context(), "fair", place.Objective{By: place.Load}, ""))
@@ -71,8 +71,8 @@ func TestObjectiveShared(t *testing.T) {
 	})
 }
 
-// TestObjectiveMisled: the room that was chosen is taken by somebody else; another one is
-// chosen. What was evicted is assigned anew.
+// TestObjectiveMisled lets another task take the chosen capacity: another node is chosen. An
+// evicted task is assigned again.
 func TestObjectiveMisled(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 4), func(s *esltest.Site) {
 		big := s.Run("big", []controlplane.Submission{esltest.TaskOn("n00", 4000), esltest.TaskOn("n01", 4000)})
@@ -97,8 +97,8 @@ func TestObjectiveMisled(t *testing.T) {
 	})
 }
 
-// TestObjectiveFragments: a task that needs half a GPU breaks no pair that another kind
-// needs whole.
+// TestObjectiveFragments: a task that needs half a GPU breaks no pair that another kind needs
+// whole.
 func TestObjectiveFragments(t *testing.T) {
 	nodes := []hollow.Node{
 		{Name: "a-full", Capacity: map[string]types.Quantity{"cpu": 64000, "gpu": 2000}},
@@ -119,7 +119,7 @@ func TestObjectiveFragments(t *testing.T) {
 	})
 }
 
-// coldest is somebody's own policy: tasks go where it is coldest.
+// coldest is a custom policy: tasks go where it is coldest.
 type coldest struct {
 	Degrees map[string]float64 `json:"degrees"`
 }
@@ -134,7 +134,7 @@ func (p coldest) Next(s *esl.State) esl.Plan {
 	return place.Assign{Score: func(_ []cluster.Need, r *esl.Room) float64 { return p.Degrees[r.Node.Name] }}.Next(s)
 }
 
-// TestAssign is a policy of somebody else's by the helper that those here are made of.
+// TestAssign runs a custom policy based on Assign, like those of this package.
 func TestAssign(t *testing.T) {
 	esltest.OnSiteWith(t, hollow.Config{Nodes: hollow.Nodes(3, 4), Kinds: builtin.Kinds().With(func() esl.Policy { return coldest{} })}, func(s *esltest.Site) {
 		job := s.Run("cold", esl.Copies(6, hollow.Task(1000)), coldest{Degrees: map[string]float64{"n00": 30, "n01": 20, "n02": 25}})

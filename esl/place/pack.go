@@ -14,18 +14,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Pack puts tasks on as few nodes as it can: bin packing. Nodes are opened one after the
-// other, a further one only when what waits fits on none that has tasks already; and a
-// node that is not needed for what waits takes nothing new, so that it becomes empty.
+// Pack puts tasks on as few nodes as it can: bin packing. It opens nodes one after the other, the
+// next one only when a waiting task fits on none that has tasks. A node not needed for waiting
+// tasks takes no new ones, so that it becomes empty.
 //
-// It may be of one job, or shared: jobs then name it by Packed, and their tasks are
-// packed together.
+// It belongs to one job, or is shared: jobs then name it by Packed, and their tasks are packed
+// together.
 type Pack struct{}
 
-// Kind is pack.
+// Kind returns pack.
 func (Pack) Kind() string { return "pack" }
 
-// Apply has each task ask for one of a resource that Next makes on the nodes that are open.
+// Apply makes each task request one of a resource that Next creates on the open nodes.
 func (p Pack) Apply(g *esl.Group) error {
 	if err := checkExcludes(g, p.Kind(), "spread", "balance", ElasticBalance{}.Kind()); err != nil {
 		return err
@@ -36,13 +36,13 @@ func (p Pack) Apply(g *esl.Group) error {
 	return nil
 }
 
-// Declare makes the resource that tasks of all jobs ask for.
+// Declare returns the resource that tasks of all jobs request.
 func (p Pack) Declare(id string) ([]esl.Set, error) {
 	return []esl.Set{{Name: esl.OwnName(id, p.Kind(), ""), Where: controlplane.OnEvery(), Options: controlplane.SetOptions{Declare: true}}}, nil
 }
 
-// Next opens the nodes that what waits is to go to, and closes the others. If nothing
-// waits, the fullest that has room for another task stays open.
+// Next opens the nodes for waiting tasks, and closes the others. If no task waits, the fullest node
+// where another task fits stays open.
 func (p Pack) Next(s *esl.State) esl.Plan {
 	name := s.Own("")
 	c := taskset.Of(s, name)
@@ -64,10 +64,10 @@ func (p Pack) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// Opens says that room may be made on any node.
+// Opens allows capacity to be made on any node.
 func (Pack) Opens(s *esl.State) esl.Limit { return esl.Limit{Name: s.Own("")} }
 
-// targets returns the nodes that are to be open.
+// targets returns the nodes to open.
 func (p Pack) targets(s *esl.State, id types.ResourceID, c taskset.Set) map[string]bool {
 	want := make(map[string]bool)
 	if len(c.Waiting)+len(c.Held) == 0 {
@@ -77,7 +77,7 @@ func (p Pack) targets(s *esl.State, id types.ResourceID, c taskset.Set) map[stri
 		want[node] = true
 	}
 	for _, node := range collectedFor(s, c, s.Own("")) {
-		want[node] = true // where it has some of it, which it could have nowhere else
+		want[node] = true // a part of the gang holds capacity there
 	}
 	rooms := s.Rooms()
 	if len(c.Waiting) == 0 {
@@ -93,14 +93,14 @@ func (p Pack) targets(s *esl.State, id types.ResourceID, c taskset.Set) map[stri
 		}
 		return want
 	}
-	// The large first: the small fit into what these leave.
+	// Large tasks come first, and small ones fit into the rest.
 	c.Shapes = slices.Clone(c.Shapes)
 	slices.SortStableFunc(c.Shapes, func(a, b *taskset.Shape) int { return compareSize(b.All[0], a.All[0]) })
 	c.Put(rooms, math.MaxInt, func(r *esl.Room, _, _ int) { want[r.Node.Name] = true })
 	return want
 }
 
-// collectedFor returns the nodes where something is collected for what waits.
+// collectedFor returns the nodes where capacity is reserved for waiting tasks.
 func collectedFor(s *esl.State, c taskset.Set, own string) (nodes []string) {
 	last := ""
 	for _, t := range c.Waiting {
@@ -117,10 +117,10 @@ func collectedFor(s *esl.State, c taskset.Set, own string) (nodes []string) {
 	return nodes
 }
 
-// order orders nodes by which is filled first: where most of the tasks are; then those
-// that are open; then where the least is free of what they ask for.
+// order sorts nodes by which is filled first: those with the most of the tasks; then open ones;
+// then those with the least free capacity for the tasks.
 func (p Pack) order(s *esl.State, id types.ResourceID, c taskset.Set, rooms []*esl.Room) {
-	free := make(map[*esl.Room]types.Quantity, len(rooms)) // for how many it would be enough
+	free := make(map[*esl.Room]types.Quantity, len(rooms)) // for how many tasks it is enough
 	for _, r := range rooms {
 		for _, x := range c.Shapes {
 			for _, need := range x.All[0] {
@@ -139,8 +139,7 @@ func (p Pack) order(s *esl.State, id types.ResourceID, c taskset.Set, rooms []*e
 	})
 }
 
-// compareSize orders by how much is asked for, resource by resource: devices before cpu
-// before memory.
+// compareSize compares requests resource by resource: GPUs, CPU, memory, disk.
 func compareSize(a, b []cluster.Need) int {
 	for _, id := range []types.ResourceID{types.GPU, types.CPU, types.Memory, types.Disk} {
 		if c := cmp.Compare(amountOf(a, id), amountOf(b, id)); c != 0 {
@@ -159,13 +158,13 @@ func amountOf(needs []cluster.Need, id types.ResourceID) types.Quantity {
 	return 0
 }
 
-// ClusterScoped tells that what is free changes with what others do.
+// ClusterScoped: free capacity changes with other jobs.
 func (Pack) ClusterScoped() {}
 
-// Pace is how often it looks at most: what waits is seen to as a whole.
+// Pace bounds how often Next is called: one call handles all waiting tasks.
 func (Pack) Pace() time.Duration { return widePace }
 
-// Why says which nodes are open.
+// Why says why no open node takes a task.
 func (p Pack) Why(s *esl.State, task string) string {
 	t, ok := taskset.Waits(s, task)
 	if !ok {
@@ -173,7 +172,7 @@ func (p Pack) Why(s *esl.State, task string) string {
 	}
 	name := s.Own("")
 	if taskset.DrawnFrom(t, name+"@") != "" || !taskset.Ready(s, t.Info.V, func(x string) bool { return x == name }) {
-		return "" // it waits with others, or for something else
+		return "" // it waits with a gang, or for something else
 	}
 	ways := taskset.AlternativesOf(s, t, name)
 	for _, r := range s.Rooms() {
@@ -190,20 +189,19 @@ func packedNodes(s *esl.State, name string) []*cluster.Node {
 	return slices.DeleteFunc(s.Nodes(), func(n *cluster.Node) bool { return n.Used(id) == 0 })
 }
 
-// Packed has the tasks of a job packed together with those of others that name the same
-// Pack.
+// Packed packs the tasks of a job together with those of others that name the same Pack.
 type Packed struct {
-	// In is the id that it was declared under.
+	// In is the id of the Pack.
 	In string `json:"in" desc:"the name of the pack" is:"name"`
 }
 
-// Kind is packed.
+// Kind returns packed.
 func (Packed) Kind() string { return "packed" }
 
-// Shared is the id of the Pack.
+// Shared returns the id of the Pack.
 func (p Packed) Shared() string { return p.In }
 
-// Apply has each task ask for one of the resource of all.
+// Apply makes each task request one of the shared resource.
 func (p Packed) Apply(g *esl.Group) error {
 	if err := shares[Pack](g, p.In); err != nil {
 		return err
@@ -213,12 +211,12 @@ func (p Packed) Apply(g *esl.Group) error {
 	return nil
 }
 
-// Opens says that room may be made on any node.
+// Opens allows capacity to be made on any node.
 func (p Packed) Opens(*esl.State) esl.Limit {
 	return esl.Limit{Name: esl.OwnName(p.In, Pack{}.Kind(), "")}
 }
 
-// Why says what the shared policy does.
+// Why returns the reason of the shared policy.
 func (p Packed) Why(s *esl.State, task string) string {
 	return Pack{}.Why(s.OfShared(p.In, Pack{}.Kind()), task)
 }

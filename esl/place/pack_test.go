@@ -17,7 +17,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPack: as few nodes as they need; no new ones while there is room; fewer again.
+// TestPack uses as few nodes as possible, opens no new ones while tasks fit, and shrinks again.
 func TestPack(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(4, 4), func(s *esltest.Site) {
 		s.Must(s.Jobs.Declare(s.Context(), "bin", place.Pack{}, ""))
@@ -43,7 +43,7 @@ func TestPack(t *testing.T) {
 	})
 }
 
-// TestPackLoss: the node that is full is lost.
+// TestPackLoss loses the full node.
 func TestPackLoss(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(3, 4), func(s *esltest.Site) {
 		job := s.Run("a", esl.Copies(4, hollow.Task(1000)), place.Pack{})
@@ -82,8 +82,8 @@ func ExamplePack() {
 	// Output: n01 3
 }
 
-// TestPackTwice: of two of a kind that a job has, one goes by the other: neither follows the
-// other from node to node.
+// TestPackTwice: of two of a kind in a job, one depends on the other: neither follows the other
+// from node to node.
 func TestPackTwice(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 4), func(s *esltest.Site) {
 		s.Must(s.Jobs.Declare(s.Context(), "bin", place.Pack{}, ""))
@@ -106,8 +106,8 @@ func TestPackTwice(t *testing.T) {
 	})
 }
 
-// TestPackKeepsWhatIsCollected: where a gang has collected something it may still be when there
-// is room for all of it in another way than that by which it began to collect.
+// TestPackKeepsWhatIsCollected lets a gang run where it accumulated capacity, even if all of it
+// then fits in another way.
 func TestPackKeepsWhatIsCollected(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 4), func(s *esltest.Site) {
 		on := map[string]controlplane.Launched{}
@@ -121,7 +121,7 @@ func TestPackKeepsWhatIsCollected(t *testing.T) {
 			t.Fatalf("nothing is collected: %s", s.Why(gang.Tasks[0]))
 		}
 		for node, n := range esltest.Count(r.Grant.V.Bundles) {
-			if n == 2 { // the other one lacks room for one of them
+			if n == 2 { // the other node has no capacity for one of them
 				s.Stop(on[node].Tasks...)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// exampleSite is a cluster in memory for examples.
+// exampleSite runs a cluster in memory for examples.
 func exampleSite(nodes []hollow.Node, example func(ctx context.Context, c *hollow.Cluster, jobs *esl.Client) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -51,7 +51,7 @@ func exampleRun(ctx context.Context, c *hollow.Cluster, jobs *esl.Client, in esl
 	return esltest.Spots(v, in, launched), nil
 }
 
-// TestPlacementRefuses submits what can never be met.
+// TestPlacementRefuses submits impossible policies.
 func TestPlacementRefuses(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(1, 1), func(s *esltest.Site) {
 		for _, test := range []struct {

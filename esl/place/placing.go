@@ -8,35 +8,34 @@ import (
 	"github.com/escher-sched/escher/esl/taskset"
 )
 
-// Placing gives rooms to tasks, one after the other, by the function of an Assign. What it
-// has reckoned for one it goes by for others that ask for the same, and reckons anew only
-// for rooms of which something was taken since: among very many tasks few are of a kind of
-// their own.
+// Placing assigns tasks to rooms, one after the other, by the Score of an Assign. It caches the
+// scores for each kind of needs, and recomputes only those of rooms that have changed since: of
+// very many tasks, few have needs of their own.
 type Placing struct {
 	score func([]cluster.Need, *esl.Room) float64
 	rooms []*esl.Room
-	// taken are the rooms of which something was taken, in order.
+	// taken holds the indices of rooms that have changed, in order.
 	taken []int
-	// known is what was reckoned, by what is asked for.
+	// known holds the cached scores by the signature of needs.
 	known map[string]*scored
 }
 
-// scored is what was reckoned for what is asked for.
+// scored holds the scores of one kind of needs.
 type scored struct {
-	// of are the scores of the rooms, NaN where it does not fit; nil when it fits nowhere,
-	// as what is free becomes less and less.
+	// of are the scores of the rooms, NaN where needs do not fit; nil if they fit nowhere, which
+	// stays so because free capacity only shrinks.
 	of []float64
-	// seen is how many of those taken were taken into account.
+	// seen is how many of taken the scores include.
 	seen int
 }
 
-// Among begins to place tasks in rooms, which are given to nobody else meanwhile.
+// Among starts to place tasks in rooms. The caller must not change them meanwhile.
 func (a Assign) Among(rooms []*esl.Room) *Placing {
 	return &Placing{score: a.Score, rooms: rooms, known: make(map[string]*scored)}
 }
 
-// Place takes room for what is asked for, where it has the least score, of equal ones in the
-// first room; nil if none has room.
+// Place allocates needs in the room with the lowest score, of equal ones the first; nil if they fit
+// nowhere.
 func (p *Placing) Place(needs []cluster.Need) *esl.Room {
 	at := p.best(needs, "")
 	if at < 0 {
@@ -46,7 +45,7 @@ func (p *Placing) Place(needs []cluster.Need) *esl.Room {
 	return p.rooms[at]
 }
 
-// best returns the best room for what is asked for, -1 if it fits nowhere but on one node.
+// best returns the best room for needs, except on node but; -1 if they fit nowhere.
 func (p *Placing) best(needs []cluster.Need, but string) int {
 	best := -1
 	scores := p.scores(needs)
@@ -58,7 +57,7 @@ func (p *Placing) best(needs []cluster.Need, but string) int {
 	return best
 }
 
-// scores returns those of all rooms, nil if it fits nowhere.
+// scores returns the scores of all rooms, nil if needs fit nowhere.
 func (p *Placing) scores(needs []cluster.Need) []float64 {
 	like := taskset.Signature(needs)
 	s := p.known[like]
@@ -93,7 +92,7 @@ func (p *Placing) reckon(needs []cluster.Need, at int) float64 {
 	return p.score(needs, p.rooms[at])
 }
 
-// take takes what is asked for of a room.
+// take allocates needs in a room.
 func (p *Placing) take(at int, needs []cluster.Need) {
 	p.rooms[at].Take(needs)
 	p.taken = append(p.taken, at)

@@ -12,31 +12,31 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Prefer has each task take the first of several places that it can have: soft
-// constraints, and OR. Those that follow may be open to it at once, or only when it has
-// waited for a time. The last one may ask for nothing: anywhere.
+// Prefer gives each task the first of several places that it can have: soft constraints, and OR. A
+// later place is open at once, or only after the task has waited for a time. The last one may be
+// empty: anywhere.
 type Prefer struct {
-	// Of are the places, the best first.
+	// Of holds the places, the best first.
 	Of []Choice `json:"of" desc:"the places, the best first" some:""`
-	// Anywhere, if it is not 0, is after how long it takes any other one, too.
+	// Anywhere, unless 0, is after how long a task takes any other place, too.
 	Anywhere manifest.Wait `json:"anywhere,omitempty" desc:"after how long a task takes any place; never if it is left out, at once if it is 0s"`
 }
 
-// Choice is a place that is as good as another one: all of what is given must hold.
+// Choice is one place: all of its fields must hold.
 type Choice struct {
-	// Nodes, Rack and Zone say where.
+	// Node, Rack and Zone name the place.
 	Node string `json:"node,omitempty" desc:"on this node" is:"name" or:"rack zone labels requests"`
 	Rack string `json:"rack,omitempty" desc:"in this rack" is:"name"`
 	Zone string `json:"zone,omitempty" desc:"in this zone" is:"name"`
 	// Labels are those of the node.
 	Labels map[string]string `json:"labels,omitempty" desc:"on nodes with these labels" is:"text" keys:"name"`
-	// Requests are asked for besides, such as gpu, or something of the job's own making.
+	// Requests are further requests, such as gpu, or a resource of the job.
 	Requests map[string]manifest.Amount `json:"requests,omitempty" desc:"what is requested besides"`
-	// After is when the place is open to a task, from its submission.
+	// After is how long after its submission a task may take the place.
 	After manifest.Duration `json:"after,omitempty" desc:"how long after its submission a task may take it; at once if it is left out"`
 }
 
-// Kind is prefer.
+// Kind returns prefer.
 func (Prefer) Kind() string { return "prefer" }
 
 // Validate checks the parameters.
@@ -75,7 +75,7 @@ func (p Prefer) Validate() error {
 	return esl.Join(errs)
 }
 
-// Apply gives each task the places as alternatives, which go with those that it has.
+// Apply adds the places to each task as alternatives, combined with those it has.
 func (p Prefer) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (p Prefer) Apply(g *esl.Group) error {
 	return nil
 }
 
-// requests returns what a place asks for; label is the resource of its labels.
+// requests returns the requests of a place; label is the resource of its labels.
 func (c Choice) requests(label string) (types.Requests, error) {
 	texts := make(map[string]string)
 	for name, amount := range c.Requests {
@@ -166,10 +166,10 @@ func either(places []string) string {
 	return strings.Join(places, ", or ")
 }
 
-// anyPlace is a choice of which nothing is said.
+// anyPlace describes an empty choice.
 const anyPlace = "any place"
 
-// String says in words where it is.
+// String describes the place in words.
 func (c Choice) String() string {
 	var parts []string
 	for _, x := range [][2]string{{"node", c.Node}, {"rack", c.Rack}, {"zone", c.Zone}} {

@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPrefer: the best at once, the next one in time, in the end anywhere.
+// TestPrefer takes the best place at once, the next one in time, in the end any.
 func TestPrefer(t *testing.T) {
 	nodes := hollow.Racks(hollow.Nodes(4, 1), 1)
 	nodes[0].Labels["disk"] = "ssd"
@@ -37,7 +37,7 @@ func TestPrefer(t *testing.T) {
 	})
 }
 
-// TestPreferWithApart: OR and AND.
+// TestPreferWithApart combines OR and AND.
 func TestPreferWithApart(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(4, 4), func(s *esltest.Site) {
 		job := s.Run("soft", esl.Copies(3, hollow.Task(1000)), place.Apart{}, place.Prefer{Of: []place.Choice{{Node: "n02"}, {Node: "n03"}}})
@@ -51,7 +51,7 @@ func ExamplePrefer() {
 	exampleSite(hollow.Nodes(3, 2), func(ctx context.Context, c *hollow.Cluster, jobs *esl.Client) error {
 		where, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: "soft", Tasks: esl.Copies(3, hollow.Task(1000))},
 			place.Prefer{Of: []place.Choice{{Node: "n01"}, {Node: "n02"}}})
-		fmt.Println(where) // n01 while it has room
+		fmt.Println(where) // n01 while they fit there
 		return err
 	})
 	// Output: n01 2, n02 1

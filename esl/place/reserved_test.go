@@ -13,17 +13,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// room is a field on which room is made for a task of the job, on one node at a time.
+// room is a field with capacity reserved for a task of the job, on one node at a time.
 type room struct {
 	*field
 	own  string // the resource of the policy
-	at   string // where room is being made
+	at   string // where capacity is being reserved
 	held bool   // one of the resource is collected for it
 }
 
 const roomID = "j.preempt.0"
 
-// make has room made on a node where the policy lets it be, if on any.
+// make starts a reservation on a node that the policy allows, if any.
 func (r *room) make(rnd *rand.Rand, l esl.Limit) {
 	var may []string
 	for name, n := range r.view.Nodes {
@@ -41,7 +41,7 @@ func (r *room) make(rnd *rand.Rand, l esl.Limit) {
 	})
 }
 
-// collect takes one of the resource for the room, if it is free there.
+// collect takes one of the resource for the reservation, if it is free there.
 func (r *room) collect() {
 	rid := types.Resolve("d", r.own)
 	if free, _ := r.view.Free(r.view.Nodes[r.at], rid); free < esl.One {
@@ -57,8 +57,8 @@ func (r *room) collect() {
 	})
 }
 
-// over hands the room over to a task, if as much of the resource may be in use there, or else
-// gives it up.
+// over hands the reservation over to a task, if that much of the resource may be in use there, or
+// else gives it up.
 func (r *room) over(task string) (bound bool) {
 	free, _ := r.view.Free(r.view.Nodes[r.at], types.Resolve("d", r.own))
 	bound = r.held && free >= 0
@@ -80,9 +80,8 @@ func (r *room) over(task string) (bound bool) {
 	return bound
 }
 
-// TestSpreadExactBesideRoom is TestSpreadExact while room is made for tasks where the policy
-// lets it be, is handed over to them, and given up: no rack, or node, ever has more than one
-// task more than another.
+// TestSpreadExactBesideRoom is TestSpreadExact while capacity is reserved where the policy allows
+// it, handed over to tasks, or given up: no rack or node ever has over one task more than another.
 func TestSpreadExactBesideRoom(t *testing.T) {
 	handed := make(map[esl.Domain]int)
 	for seed := range uint64(240) {

@@ -11,21 +11,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Spread divides the tasks of a job evenly among nodes, racks or zones: no task is bound
-// where there would then be more than MaxSkew more of them than where there are fewest.
+// Spread divides the tasks of a job evenly among nodes, racks or zones: no task is bound where the
+// domain would then have over MaxSkew more tasks than the one with the fewest.
 //
-// A domain counts if one of its nodes takes tasks and would be large enough for one of
-// these if nothing else were there: a full one counts, and what waits waits for it.
-// Nodes without the label are in none. Tasks that end, or are lost, may leave it uneven:
-// what runs is not moved, and the next ones go where there are fewest.
+// A domain counts if one of its nodes takes tasks and would fit one of the tasks if it were empty.
+// So a full domain counts, and tasks wait for it. Nodes without the label are in no domain. When
+// tasks end or are lost, it may become uneven: running tasks are not moved, and the next ones go
+// where the fewest are.
 type Spread struct {
-	// Over is node, rack or zone; empty is node.
+	// Over is node, rack or zone; empty means node.
 	Over esl.Domain `json:"over,omitempty" desc:"what the tasks are spread over: node, rack or zone; node if it is left out"`
-	// MaxSkew is how many more may be in one domain than in another; 0 is 1.
+	// MaxSkew is how many more tasks one domain may have than another; 0 means 1.
 	MaxSkew int `json:"maxSkew,omitempty" desc:"how many more tasks one may have than another; 1 if it is left out" zero:"would let none begin: give how many more one may have, or leave it out for 1"`
 }
 
-// Kind is spread.
+// Kind returns spread.
 func (Spread) Kind() string { return "spread" }
 
 // Validate checks the parameters.
@@ -36,7 +36,7 @@ func (p Spread) Validate() error {
 	return p.Over.Or(esl.Node).Validate("over")
 }
 
-// Apply has each task ask for one of a resource that Next makes where the task may go.
+// Apply makes each task request one of a resource that Next creates where the task may go.
 func (p Spread) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (p Spread) Next(s *esl.State) esl.Plan {
 	}
 	most := p.most(parts, c)
 	if p.Over.Or(esl.Node) == esl.Node && !c.Gang {
-		levelLimits(s, &plan, name, most[0], c) // one number for all
+		levelLimits(s, &plan, name, most[0], c) // all nodes have the same limit
 		return plan
 	}
 	for i, d := range parts {
@@ -80,9 +80,8 @@ func (p Spread) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// most returns how many each domain may have. A gang is placed at once, so that what it
-// comes to in the end is given at once, and of those that have as many the ones with room
-// for it get one more.
+// most returns the limit of each domain. A gang is placed at once, so its limits are the final
+// ones: of domains with equally many tasks, those with capacity for one more get it.
 func (p Spread) most(parts []*domain, c taskset.Set) []int {
 	out, most := make([]int, len(parts)), least(parts)+max(p.MaxSkew, 1)
 	for i := range out {
@@ -97,7 +96,7 @@ func (p Spread) most(parts []*domain, c taskset.Set) []int {
 		order[i] = i
 		units += d.used / c.Unit
 	}
-	lacks := make([]int, len(parts)) // of what one more than the others would have there
+	lacks := make([]int, len(parts)) // tasks that do not fit if the domain gets one more unit
 	for i, d := range parts {
 		if len(c.Waiting) > 0 && units%len(parts) > 0 {
 			lacks[i] = max(0, (units/len(parts)+1)*c.Unit-d.used-d.fit(c).now)
@@ -115,7 +114,7 @@ func (p Spread) most(parts []*domain, c taskset.Set) []int {
 	return out
 }
 
-// levelLimits sets how many each node may have, if that changes anything.
+// levelLimits sets the limit of each node, if that changes anything.
 func levelLimits(s *esl.State, plan *esl.Plan, name string, most int, c taskset.Set) {
 	is, want := onEveryNode(s, name), types.Quantity(most)*esl.One
 	if want < is || want > is && len(c.Waiting) > 0 {
@@ -123,7 +122,7 @@ func levelLimits(s *esl.State, plan *esl.Plan, name string, most int, c taskset.
 	}
 }
 
-// Opens says how many more may be in each rack or zone. Nodes have as many in any case.
+// Opens returns how many more tasks each rack or zone may hold. Single nodes need no Limit.
 func (p Spread) Opens(s *esl.State) esl.Limit {
 	if p.Over.Or(esl.Node) == esl.Node {
 		return esl.Limit{}
@@ -133,7 +132,7 @@ func (p Spread) Opens(s *esl.State) esl.Limit {
 	return lawOf(s.Own(""), p.Over, parts, p.most(parts, c))
 }
 
-// ClusterScoped tells that what is free in a rack changes with what others do.
+// ClusterScoped: free capacity in a rack changes with other jobs.
 func (Spread) ClusterScoped() {}
 
 // Why says where the task may go, and why nowhere else.

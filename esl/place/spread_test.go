@@ -32,13 +32,13 @@ func TestSpread(t *testing.T) {
 		s.Await(esl.Rack, "r0 3, r1 3, r2 3", job)
 		s.Must(s.C.Kill(s.Context(), "n00"))
 		s.Must(s.C.Kill(s.Context(), "n01"))
-		// r0 has no node any more, and counts no more.
+		// r0 has no node any more, and does not count.
 		s.Await(esl.Rack, "r1 5, r2 4 | r1 4, r2 5", job)
 		s.NothingLeft(job)
 	})
 }
 
-// TestSpreadOverNodes: a node that is full still counts; one that joins gets the next.
+// TestSpreadOverNodes: a full node still counts; a new one gets the next task.
 func TestSpreadOverNodes(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(3, 4), func(s *esltest.Site) {
 		full := s.Run("full", []controlplane.Submission{esltest.TaskOn("n00", 3500)})
@@ -52,8 +52,8 @@ func TestSpreadOverNodes(t *testing.T) {
 	})
 }
 
-// TestSpreadNeverSkewed looks at every revision while 40 tasks are bound to four racks, one
-// of which is full at first.
+// TestSpreadNeverSkewed checks every revision while 40 tasks are bound to four racks, one of which
+// is full at first.
 func TestSpreadNeverSkewed(t *testing.T) {
 	esltest.OnSite(t, hollow.Racks(hollow.Nodes(8, 4), 2), func(s *esltest.Site) {
 		others := s.Run("others", []controlplane.Submission{esltest.TaskOn("n00", 3900, "run", "20s"), esltest.TaskOn("n01", 3900, "run", "20s")})
@@ -76,7 +76,7 @@ func TestSpreadNeverSkewed(t *testing.T) {
 	})
 }
 
-// TestSpreadSurvivesTakeover kills what keeps policies again and again.
+// TestSpreadSurvivesTakeover kills the process that runs policies again and again.
 func TestSpreadSurvivesTakeover(t *testing.T) {
 	esltest.OnSite(t, hollow.Racks(hollow.Nodes(4, 4), 2), func(s *esltest.Site) {
 		s.C.StopKeeping()
@@ -132,7 +132,7 @@ func TestBalance(t *testing.T) {
 	})
 }
 
-// TestElasticBalance: jobs come one after the other, a node joins, another one is drained.
+// TestElasticBalance submits jobs one after the other, adds a node, and drains another one.
 func TestElasticBalance(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(3, 8), func(s *esltest.Site) {
 		_, err := s.Jobs.Submit(s.Context(), esl.Job{Name: "early", Tasks: esl.Copies(1, hollow.Task(100))}, place.Balanced{In: "web"})
@@ -158,7 +158,7 @@ func TestElasticBalance(t *testing.T) {
 	})
 }
 
-// TestElasticBalanceFull: a node without room does not hold up the others.
+// TestElasticBalanceFull: a full node does not hold up the others.
 func TestElasticBalanceFull(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 4), func(s *esltest.Site) {
 		full := s.Run("full", []controlplane.Submission{esltest.TaskOn("n00", 3900)})
@@ -169,7 +169,7 @@ func TestElasticBalanceFull(t *testing.T) {
 	})
 }
 
-// TestSpreadGang: a gang is placed at once, and so are the places of all its members.
+// TestSpreadGang places a gang at once.
 func TestSpreadGang(t *testing.T) {
 	esltest.OnSite(t, hollow.Racks(hollow.Nodes(4, 4), 2), func(s *esltest.Site) {
 		job := s.Run("gang", esl.Copies(6, hollow.Task(1000)), place.Spread{Over: esl.Rack}, gang.Gang{})
@@ -224,7 +224,7 @@ func ExampleElasticBalance() {
 	// n00 1, n01 1
 }
 
-// TestNodesTooSmallDoNotCount: a node that is too small for any of the tasks holds up nobody.
+// TestNodesTooSmallDoNotCount: a node too small for any of the tasks does not hold them up.
 func TestNodesTooSmallDoNotCount(t *testing.T) {
 	nodes := append(hollow.Nodes(2, 8), hollow.Node{Name: "small", Capacity: map[string]types.Quantity{"cpu": 500}})
 	for _, p := range []esl.Policy{place.Spread{}, place.Balance{}, place.ElasticBalance{}} {
@@ -235,8 +235,8 @@ func TestNodesTooSmallDoNotCount(t *testing.T) {
 	}
 }
 
-// TestSpreadGangGoesWhereRoomIs: a gang of fewer than there are domains, or of which some get
-// one more, does not wait for one that is full.
+// TestSpreadGangGoesWhereRoomIs: a gang of fewer tasks than domains, or where some get one more,
+// does not wait for a full domain.
 func TestSpreadGangGoesWhereRoomIs(t *testing.T) {
 	esltest.OnSite(t, hollow.Racks(hollow.Nodes(6, 4), 2), func(s *esltest.Site) {
 		full := s.Run("full", append(esl.Copies(1, esltest.TaskOn("n00", 3000)), esl.Copies(1, esltest.TaskOn("n01", 4000))...))

@@ -17,8 +17,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPlacedByTwo has policies that say where the tasks are to be go together: all tasks
-// run, and then nothing is written any more.
+// TestPlacedByTwo combines policies that say where tasks may go: all tasks run, and then nothing is
+// written any more.
 func TestPlacedByTwo(t *testing.T) {
 	for i, policies := range [][]esl.Policy{
 		{place.Spread{Over: esl.Rack}, place.Objective{By: place.Load}},
@@ -48,7 +48,7 @@ func TestPlacedByTwo(t *testing.T) {
 	}
 }
 
-// TestTogetherIsRefused names policies that can never be met together.
+// TestTogetherIsRefused names policies that exclude each other.
 func TestTogetherIsRefused(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(4, 16), func(s *esltest.Site) {
 		tasks := make([]controlplane.Submission, 8)
@@ -84,8 +84,8 @@ func TestTogetherIsRefused(t *testing.T) {
 	})
 }
 
-// TestTooFewInOne: a gang that is in one rack, or zone, is refused when none of these has as
-// many of what its tasks are kept apart by.
+// TestTooFewInOne refuses a gang in one rack or zone if each has too few of the domains that keep
+// its tasks apart.
 func TestTooFewInOne(t *testing.T) {
 	nodes := hollow.Racks(hollow.Nodes(6, 8), 2)
 	for i := range nodes {
@@ -107,8 +107,8 @@ func TestTooFewInOne(t *testing.T) {
 	})
 }
 
-// TestGangOfNineIsRefused: a gang and a policy that divides its tasks among nodes are refused
-// when that has fewer on one node than the gang has together, or in all.
+// TestGangOfNineIsRefused refuses a gang with a policy that divides its tasks among nodes if that
+// allows fewer on one node, or in all, than the gang has.
 func TestGangOfNineIsRefused(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(4, 16), func(s *esltest.Site) {
 		nine := esl.Copies(9, hollow.Task(100))
@@ -135,8 +135,8 @@ func TestGangOfNineIsRefused(t *testing.T) {
 	})
 }
 
-// TestAheadOfWhoCannotBegin has tasks that wait for something else keep nobody out of a
-// shared objective.
+// TestAheadOfWhoCannotBegin: tasks that wait for something else do not block others of a shared
+// objective.
 func TestAheadOfWhoCannotBegin(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 8), func(s *esltest.Site) {
 		s.Must(s.Jobs.Declare(s.Context(), "best", place.Objective{By: place.Load}, ""))
@@ -154,7 +154,7 @@ func TestAheadOfWhoCannotBegin(t *testing.T) {
 	})
 }
 
-// TestColocateWithNamesake goes by what is on a node, of several of a name.
+// TestColocateWithNamesake follows, of several with one name, the task on a node.
 func TestColocateWithNamesake(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(3, 8), func(s *esltest.Site) {
 		s.Run("web", esl.Copies(1, hollow.Task(100, "run", "1s")))
@@ -168,7 +168,7 @@ func TestColocateWithNamesake(t *testing.T) {
 	})
 }
 
-// TestPreferNothing: a choice of which nothing is said is refused.
+// TestPreferNothing refuses an empty choice.
 func TestPreferNothing(t *testing.T) {
 	err := place.Prefer{Of: []place.Choice{{Rack: "r0"}, {}}}.Validate()
 	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "of[1]: says no place") {

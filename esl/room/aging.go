@@ -13,23 +13,22 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Aging lets what waits long come before what is of a higher priority and came later: while
-// a task, or a reservation such as a gang's, waits, it comes as if its priority were one
-// higher for each Every that it has waited, up to Limit. What comes after others, or stands
-// before a barrier, waits in this sense when nothing of that is before it any more. That is the order in which room is
-// given out and nothing else: nobody is evicted for it, and as soon as it has its place
-// its priority is its own.
+// Aging raises what has waited long above later tasks of a higher priority: a waiting task or
+// reservation queues as if its priority were one higher for each Every of waiting, by at most
+// Limit. The waiting time of a task that comes after others, or behind a barrier, starts when these
+// no longer hold it back. Aging changes only the order in the queue: no task is evicted for it, and
+// once bound a task has its own priority again.
 type Aging struct {
-	// Every is how long it takes for one; 0 is five minutes.
+	// Every is the waiting time for one level; 0 means five minutes.
 	Every manifest.Duration `json:"every,omitempty" desc:"how long a task waits for its priority to count one higher; 5m if it is left out" zero:"is no time: give at least 1s, or leave it out for 5m"`
-	// Limit is the most that is added; 0 is 10.
+	// Limit is the most that is added; 0 means 10.
 	Limit int `json:"limit,omitempty" desc:"how much higher it counts at most; 10 if it is left out" zero:"would never count it higher: leave the policy out, or leave limit out for 10" max:"1000"`
 }
 
-// Kind is age.
+// Kind returns ageing.
 func (Aging) Kind() string { return "ageing" }
 
-// Validate checks the values. What is raised too often is written too often.
+// Validate checks the values. Frequent raises would mean frequent writes.
 func (p Aging) Validate() error {
 	var errs []error
 	if p.Every != 0 && time.Duration(p.Every) < time.Second {
@@ -41,16 +40,16 @@ func (p Aging) Validate() error {
 	return esl.Join(errs)
 }
 
-// mostAged is how often something is raised at most.
+// mostAged is the largest Limit.
 const mostAged = 1000
 
-// Apply changes nothing of the tasks.
+// Apply leaves the tasks as they are.
 func (p Aging) Apply(g *esl.Group) error {
 	g.Raises()
 	return p.Validate()
 }
 
-// Next raises what has waited for another Every.
+// Next raises tasks and reservations that have waited for another Every.
 func (p Aging) Next(s *esl.State) esl.Plan {
 	plan := esl.Plan{Reason: "they have waited longer"}
 	look := func(id string, reservation bool, since int64, raised int) {
@@ -74,7 +73,7 @@ func (p Aging) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// behindAny is behind, of all bundles of a reservation.
+// behindAny is taskset.Behind for all bundles of a reservation.
 func behindAny(s *esl.State, ways [][]types.Bundle) (closed bool, since int64) {
 	for _, b := range slices.Concat(ways...) {
 		shut, at := taskset.Behind(s, b.Requests)
@@ -83,7 +82,8 @@ func behindAny(s *esl.State, ways [][]types.Bundle) (closed bool, since int64) {
 	return closed, since
 }
 
-// by is what is added after so long, and when it will be more: 0 never.
+// by returns how much is added after a waiting time, and in how long it will be more; 0 means
+// never.
 func (p Aging) by(waited time.Duration) (by int, next time.Duration) {
 	every, limit := cmp.Or(time.Duration(p.Every), 5*time.Minute), cmp.Or(p.Limit, 10)
 	if by = int(max(waited, 0) / every); by >= limit {
@@ -92,7 +92,7 @@ func (p Aging) by(waited time.Duration) (by int, next time.Duration) {
 	return by, every - max(waited, 0)%every
 }
 
-// Why says as what a task counts that was raised.
+// Why tells the raised priority of a task.
 func (p Aging) Why(s *esl.State, task string) string {
 	t, ok := taskset.Waits(s, task)
 	if !ok || t.Info.V.Order() == t.Info.V.Priority || t.Phase() != types.Pending {

@@ -17,8 +17,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestAgeing has one that waits long, and a gang that does, come before others of a higher
-// priority that came later, by so much and no more; nobody is evicted for it.
+// TestAgeing puts a task and a gang that wait long before later ones of a higher priority, up to
+// the limit, and evicts none for it.
 func TestAgeing(t *testing.T) {
 	for name, gang := range map[string][]esl.Policy{"task": nil, "gang": {gang.Gang{}}} {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestAgeing(t *testing.T) {
 				esltest.Pass(time.Second)
 				aged := append(gang, room.Aging{Every: manifest.Duration(4 * time.Second), Limit: 3}, room.Preempt{})
 				low := esltest.Submitted(t, jobs, ofPriority(0, 1, hollow.Task(4000, "run", "10s")), aged...)
-				esltest.Pass(16 * time.Second) // less than after which a gang collects
+				esltest.Pass(16 * time.Second) // a gang accumulates only later
 				if text := esltest.TaskWhy(t, c, low.Tasks[0]); gang == nil && !strings.Contains(text, "as if its priority were 3 instead of 0") {
 					t.Errorf("why: %q", text)
 				}
@@ -48,7 +48,7 @@ func TestAgeing(t *testing.T) {
 	}
 }
 
-// raised returns by how much a task, or the gang of a job, counts higher.
+// raised returns how far a task, or the gang of a job, is raised.
 func raised(t *testing.T, c *hollow.Cluster, task, gang string) int {
 	t.Helper()
 	v, err := c.View(t.Context())
@@ -62,7 +62,7 @@ func raised(t *testing.T, c *hollow.Cluster, task, gang string) int {
 	return of.Order() - of.Priority
 }
 
-// TestAgeingAfterALoss has one that has run for long, and whose node is lost, wait anew.
+// TestAgeingAfterALoss restarts the wait of a task that has run for long, and whose node is lost.
 func TestAgeingAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 1)
@@ -72,14 +72,14 @@ func TestAgeingAfterALoss(t *testing.T) {
 		if err := c.Kill(t.Context(), node); err != nil {
 			t.Fatal(err)
 		}
-		esltest.Pass(150 * time.Second) // of which some until the node counts as lost
+		esltest.Pass(150 * time.Second) // including the time until the node counts as lost
 		if got := raised(t, c, job.Tasks[0], ""); got < 1 || got > 2 {
 			t.Errorf("raised by %d two and a half minutes after it began to wait", got)
 		}
 	})
 }
 
-// TestAgeingBehindAGate has what comes after others wait from when nothing is before it.
+// TestAgeingBehindAGate counts the wait of successors from when nothing holds them back.
 func TestAgeingBehindAGate(t *testing.T) {
 	for name, more := range map[string][]esl.Policy{"task": nil, "gang": {gang.Gang{}}} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestAgeingBehindAGate(t *testing.T) {
 				}
 				esltest.Statuses(t, jobs, controlplane.UntilEnded, before.Tasks...)
 				esltest.Pass(150 * time.Second)
-				if got := raised(t, c, job.Tasks[0], job.Job+".gang"); got != 2 && name != "gang" { // which collects by then
+				if got := raised(t, c, job.Tasks[0], job.Job+".gang"); got != 2 && name != "gang" { // that accumulates by then
 					t.Errorf("raised by %d two and a half minutes after nothing is before it", got)
 				}
 			})
@@ -104,7 +104,7 @@ func TestAgeingBehindAGate(t *testing.T) {
 	}
 }
 
-// TestAgeingIsValid names what is wrong.
+// TestAgeingIsValid names the problem.
 func TestAgeingIsValid(t *testing.T) {
 	for want, p := range map[string]room.Aging{"every: 1ms": {Every: manifest.Duration(time.Millisecond)}, "limit: -1": {Limit: -1}, "limit: 2000": {Limit: 2000}} {
 		if err := p.Validate(); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
@@ -113,7 +113,7 @@ func TestAgeingIsValid(t *testing.T) {
 	}
 }
 
-// TestAgeingTwice is refused: each would undo what the other does.
+// TestAgeingTwice is refused: each would undo the other.
 func TestAgeingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := esltest.Ordered(t, 1)

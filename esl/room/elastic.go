@@ -14,27 +14,27 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Elastic lets a job be of any size within bounds. The first Min of its tasks, its core,
-// are placed at one revision or not at all, and stay. The others run while nobody else
-// waits for what they take; when somebody does, the youngest of them are evicted, no more
-// than it takes, and wait until there is room again. Jobs of this kind, of one priority,
-// have as many of the others running: one that wants more, and has fewer, is waited for.
+// Elastic lets a job be of any size within bounds. Its first Min tasks, the core, are placed at one
+// revision or not at all, and stay. The others run while no other task waits for the capacity they
+// take. When one does, the youngest of them are evicted, no more than needed, and wait until they
+// fit again. Elastic jobs of one priority get the same number of others running: a job with fewer
+// that wants more is waited for.
 type Elastic struct {
-	// Min is how many tasks are the core; 0 is none.
+	// Min is the size of the core; 0 means none.
 	Min int `json:"min" desc:"how many of the tasks are placed at once or none, and are not evicted for others" min:"0"`
-	// Max is how many run at most; 0 is all.
+	// Max is how many tasks run at most; 0 means all.
 	Max int `json:"max,omitempty" desc:"how many of the tasks run at most; all if it is left out" zero:"is no task: give how many run at most, or leave it out for all"`
-	// GiveWay is how long somebody waits before tasks are evicted for it; 0 is 1 s.
+	// GiveWay is how long another task waits before tasks are evicted for it; 0 means 1 s.
 	GiveWay manifest.Wait `json:"giveWay,omitempty" desc:"how long others wait before tasks are evicted for them; 1s if it is left out, at once if it is 0s"`
 }
 
-// elasticMore is the pool that what is not core asks for one of.
+// elasticMore is the pool of which each task outside the core requests one.
 const elasticMore = "more"
 
-// Kind is elastic.
+// Kind returns elastic.
 func (Elastic) Kind() string { return "elastic" }
 
-// Validate checks what can be checked without the tasks.
+// Validate checks the parameters without the tasks.
 func (p Elastic) Validate() error {
 	var errs []error
 	if p.Min < 0 {
@@ -49,8 +49,8 @@ func (p Elastic) Validate() error {
 	return esl.Join(errs)
 }
 
-// Apply has what is not core ask for one of a pool, and what the core asks for locked when
-// every policy has said what that is.
+// Apply makes tasks outside the core request one of a pool, and reserves the requests of the core
+// after every policy has added its own.
 func (p Elastic) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (p Elastic) Apply(g *esl.Group) error {
 	return nil
 }
 
-// lock makes the reservation of the core, which draws on it.
+// lock creates the reservation of the core, and makes the core draw on it.
 func (p Elastic) lock(g *esl.Group) error {
 	core := *g
 	core.Tasks = g.Tasks[:p.Min]
@@ -94,8 +94,8 @@ func (p Elastic) lock(g *esl.Group) error {
 	return nil
 }
 
-// checkInTurn refuses a core of which some begin when others of the job have begun, or ended: the
-// ones begin with it, or after it.
+// checkInTurn refuses a core in which tasks begin only after others of the job have begun or ended:
+// those others are in the core, or begin after it.
 func checkInTurn(g *esl.Group) error {
 	for i := range g.Tasks {
 		for _, x := range g.Tasks[i].Task.Requests {
@@ -114,7 +114,7 @@ func checkInTurn(g *esl.Group) error {
 	return nil
 }
 
-// NeedsNodes tells that the first tasks are refused if no node has room for them.
+// NeedsNodes reports whether a core is refused if it fits on no nodes.
 func (p Elastic) NeedsNodes() bool { return p.Min > 0 }
 
 // parts returns the core, and the others.
@@ -132,7 +132,7 @@ func (p Elastic) parts(s *esl.State) (core, more []*cluster.Task) {
 	return core, more
 }
 
-// Next keeps the core, and lets as many others run as there is room for.
+// Next keeps the core, and lets as many others run as fit.
 func (p Elastic) Next(s *esl.State) esl.Plan {
 	core, more := p.parts(s)
 	if len(core)+len(more) == 0 || s.Ended() {
@@ -154,7 +154,7 @@ func (p Elastic) Next(s *esl.State) esl.Plan {
 	return p.size(s, more)
 }
 
-// again has what the core asks for locked anew, when somebody has taken it away.
+// again reserves the requests of the core again, after its reservation was taken away.
 func (p Elastic) again(s *esl.State, core []*cluster.Task) esl.Plan {
 	var live []*types.Task
 	for _, t := range core {
@@ -164,14 +164,14 @@ func (p Elastic) again(s *esl.State, core []*cluster.Task) esl.Plan {
 	}
 	r, err := esl.Relock(live, s.Own(""), 1)
 	if err != nil {
-		return esl.Plan{} // it was locked so at submission
+		return esl.Plan{} // Lock accepted it at submission
 	}
 	r.Job = s.Job
 	return esl.Plan{Reserve: []esl.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "the place of its core was taken away"}
 }
 
-// size decides how many run that are not core: all, or when others wait those that run,
-// without those that are evicted for them.
+// size decides how many tasks outside the core run: all or, when other jobs wait, the running ones
+// less those evicted for them.
 func (p Elastic) size(s *esl.State, more []*cluster.Task) esl.Plan {
 	limit := len(more)
 	if p.Max > 0 {
@@ -199,7 +199,7 @@ func (p Elastic) size(s *esl.State, more []*cluster.Task) esl.Plan {
 	return p.sized(s, plan, limit)
 }
 
-// sized adds to a plan how many run that are not core.
+// sized adds to a plan how many tasks outside the core run.
 func (p Elastic) sized(s *esl.State, plan esl.Plan, limit int) esl.Plan {
 	name, capacity := s.Own(elasticMore), types.Quantity(limit)*esl.One
 	if pool := s.Pool(name); pool == nil || pool.Info.V == nil || pool.Info.V.Capacity != capacity {
@@ -208,10 +208,10 @@ func (p Elastic) sized(s *esl.State, plan esl.Plan, limit int) esl.Plan {
 	return plan
 }
 
-// ClusterScoped tells that it gives way to others.
+// ClusterScoped: it gives way to other jobs.
 func (Elastic) ClusterScoped() {}
 
-// Pace is how often it looks at most, as it looks at all that waits.
+// Pace bounds how often Next is called, as it reads all waiting tasks.
 func (Elastic) Pace() time.Duration { return 100 * time.Millisecond }
 
 func (p Elastic) patience() time.Duration { return p.GiveWay.Or(time.Second) }
@@ -239,7 +239,7 @@ func (p Elastic) Why(s *esl.State, task string) string {
 	return ""
 }
 
-// isMore reports whether a task is one that another job may do without.
+// isMore reports whether a task is outside the core of an elastic job.
 func isMore(t *cluster.Task) bool {
 	return slices.ContainsFunc(t.Info.V.Requests, func(x types.Request) bool {
 		rest, ok := strings.CutPrefix(x.Name, t.Info.V.Job)

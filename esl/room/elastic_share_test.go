@@ -12,9 +12,9 @@ import (
 	"github.com/escher-sched/escher/esl/room"
 )
 
-// TestElasticJobsShare: jobs of any size that want more have as many tasks besides their
-// first ones, whoever came first; who ends leaves his to the others, and when nothing
-// changes nobody is evicted.
+// TestElasticJobsShare: elastic jobs that want more have the same number of tasks outside their
+// cores, in any order of submission; an ending job leaves its part to the others, and without
+// changes none is evicted.
 func TestElasticJobsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 2) // of four cores each
@@ -71,8 +71,8 @@ func TestElasticJobsShare(t *testing.T) {
 	})
 }
 
-// TestElasticJobsByPriority: what a job of higher priority may do without comes before what
-// one of lower priority may, and not the other way round.
+// TestElasticJobsByPriority: the optional tasks of a job of higher priority come before those of a
+// job of lower priority, and not the reverse.
 func TestElasticJobsByPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 2)

@@ -21,7 +21,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// attempts returns the attempts that tasks are at.
+// attempts returns the current attempts of tasks.
 func attempts(t *testing.T, c *hollow.Cluster, ids []string) []int {
 	t.Helper()
 	v, err := c.View(t.Context())
@@ -48,8 +48,8 @@ func stopped(t *testing.T, jobs *esl.Client, ids ...string) {
 	esltest.Statuses(t, jobs, controlplane.UntilEnded, ids...)
 }
 
-// TestElastic has a job fill the cluster, give way to others of which each takes a part,
-// whether it is a task or a gang, never below its core, and grow again.
+// TestElastic lets a job fill the cluster, give way to others that each take a part, tasks or
+// gangs, never below its core, and grow again.
 func TestElastic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 2) // of four cores each
@@ -80,7 +80,7 @@ func TestElastic(t *testing.T) {
 		if a := attempts(t, c, l.Tasks); sum(a) != 8+1+3+4+6 {
 			t.Errorf("more were evicted than had to be: attempts %v", a)
 		}
-		// What asks for more than there can be, or waits for something else, changes nothing.
+		// A request that is too large, or that waits for something else, changes nothing.
 		large := esltest.Submitted(t, jobs, []controlplane.Submission{hollow.Task(4000)})
 		other := hollow.Task(1000)
 		other.Task.Requests = other.Task.Requests.Plus(types.Requests{{Name: "nowhere", Amount: 1000}})
@@ -101,8 +101,8 @@ func sum(all []int) (n int) {
 	return n
 }
 
-// TestElasticCore places the core as a unit, whoever was there first, and lets nobody of
-// the others begin before; when one of it fails, all end.
+// TestElasticCore places the core as a unit, in any order of submission, and starts no other task
+// before; when one of the core fails, all end.
 func TestElasticCore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 1)
@@ -139,7 +139,7 @@ func TestElasticCore(t *testing.T) {
 	})
 }
 
-// TestElasticSurvives loses nodes, and what keeps the policy, while others wait.
+// TestElasticSurvives loses nodes, and the process that runs the policy, while others wait.
 func TestElasticSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 3)
@@ -164,7 +164,7 @@ func TestElasticSurvives(t *testing.T) {
 	})
 }
 
-// TestElasticIsRefused gives what can never be met.
+// TestElasticIsRefused submits impossible policies.
 func TestElasticIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 3)
@@ -188,7 +188,7 @@ func TestElasticIsRefused(t *testing.T) {
 				t.Errorf("%+v: %v, not %q", p, err, want)
 			}
 		}
-		// What is not of the core may wait for it, and the core for another job.
+		// Tasks outside the core may wait for it, and the core for another job.
 		first := esltest.Submitted(t, jobs, esl.Copies(1, hollow.Task(100, "run", "1s")))
 		for id, p := range map[string][]esl.Policy{
 			"others": {room.Elastic{Min: 2}, admission.Barrier{Tasks: []string{"a"}}},
@@ -208,7 +208,7 @@ func TestElasticIsRefused(t *testing.T) {
 	})
 }
 
-// ExampleElastic fills a cluster with a job, of which a part gives way to another.
+// ExampleElastic fills a cluster with a job, a part of which gives way to another.
 func ExampleElastic() {
 	ctx := context.Background()
 	c, err := hollow.Start(ctx, hollow.Config{Nodes: hollow.Nodes(1, 4)})

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestWaiters: of however many, in whatever order they are found, the first are kept.
+// TestWaiters keeps the first ones, of any number, in any order.
 func TestWaiters(t *testing.T) {
 	for _, n := range []int{0, 1, mostWaiters, mostWaiters + 1, 2 * mostWaiters, 2*mostWaiters + 1, 5000} {
 		all := make([]waiter, n)

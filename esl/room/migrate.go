@@ -14,38 +14,37 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Migrate moves the tasks of a job, when they all run, onto fewer nodes as soon as there
-// is room. The room is reserved first. Then, if that is asked for, they are asked to save
-// what they need, and it goes on when they have. Then, in one transaction, they may begin
-// nowhere else, those elsewhere are evicted, and their former place is kept for them. When
-// all run where they were to go, both places are given up. When one cannot save, nothing
-// has happened to it. When the new place is lost, or a task does not start there, or it
-// takes too long, those that do not run yet return to where they were.
+// Migrate moves the tasks of a job, when they all run, onto fewer nodes as soon as they fit there.
+// First it reserves the capacity. With Ask, it then waits until the tasks have saved their state.
+// In one transaction, it then forbids tasks to begin elsewhere, evicts the tasks that move, and
+// reserves their former places. When all run at the destination, both reservations end. If a task
+// cannot save, nothing has changed for it. If the destination is lost, a task does not start there,
+// or the move takes too long, the tasks that do not run yet return.
 //
-// All that a move is at is in the store: who takes over goes on. See migrate_next.go.
+// The whole state of a move is in the store: any process can continue it. See migrate_next.go.
 type Migrate struct {
-	// Pause is how long after the beginning of a move none begins; 0 is a minute.
+	// Pause is the least time between the beginnings of two moves; 0 means a minute.
 	Pause manifest.Duration `json:"pause,omitempty" desc:"how long after the beginning of a move none begins; 1m if it is left out" zero:"is no pause, and a move that is given up would begin again at once: give a longer time, or leave it out for 1m"`
-	// Within is how long a move may take; 0 is five minutes.
+	// Within is how long a move may take; 0 means five minutes.
 	Within manifest.Duration `json:"within,omitempty" desc:"how long a move may take before it is given up; 5m if it is left out" zero:"leaves no time to move: give a longer time, or leave it out for 5m"`
-	// Ask has the tasks asked to save what they need before any of them is told to end.
+	// Ask asks the tasks to save their state before any of them is evicted.
 	Ask bool `json:"ask,omitempty" desc:"ask the tasks to save what they need before any is told to end: each says that it has, or that it could not, and then nothing moves; see docs/policies.md"`
 }
 
-// What the policy makes besides the reservations of places.
+// The resources of the policy, besides its reservations.
 const (
 	migrateAnywhere = "anywhere"
 	migrateBack     = "back"
 	migrateBegun    = "begun"
 )
 
-// migrateTo are the places that are gone to, and migrateFrom those that are kept: two each, as
-// what has begun in one draws on that until it ends, and may be moved meanwhile.
+// migrateTo are the slots of destinations, migrateFrom those of former places. There are two each:
+// a task draws on its slot until it ends, and may have to move meanwhile.
 func migrateTo() [2]string { return [2]string{"a", "b"} }
 
 func migrateFrom() [2]string { return [2]string{"c", "d"} }
 
-// Kind is migrate.
+// Kind returns migrate.
 func (Migrate) Kind() string { return "migrate" }
 
 // Validate checks the times.
@@ -56,8 +55,8 @@ func (p Migrate) Validate() error {
 	return nil
 }
 
-// Apply has each task take what it asks for in one of several ways: of the places that are
-// reserved, or anywhere. It goes through a gate of its own once, however it is moved.
+// Apply gives each task alternatives: to draw on one of the reservations, or to run anywhere. The
+// task passes its gates only once, however it moves.
 func (p Migrate) Apply(g *esl.Group) error {
 	g.Moves()
 	g.Make(g.Own(migrateAnywhere), types.Inf, controlplane.OnEvery())
@@ -111,7 +110,7 @@ func (p Migrate) homes(g *esl.Group) error {
 	return nil
 }
 
-// drawsOn returns which of the requests is of a reservation, "" if none is.
+// drawsOn returns the first request that draws on a reservation, "" if there is none.
 func drawsOn(requests types.Requests) string {
 	for _, x := range requests {
 		if strings.Contains(x.Name, "@") {
@@ -121,8 +120,8 @@ func drawsOn(requests types.Requests) string {
 	return ""
 }
 
-// better returns bundles for those that are to go elsewhere so that all are on fewer
-// nodes, and which these are then; nothing if there is no room for that.
+// better returns bundles for the tasks that move, so that all are on fewer nodes, and those nodes;
+// nil if they do not fit.
 func (p Migrate) better(s *esl.State, live []*cluster.Task) (bundles []types.Bundle, to []string) {
 	asked, needs := p.asked(s, live[0])
 	there := make(map[string]int)
@@ -151,7 +150,7 @@ func (p Migrate) better(s *esl.State, live []*cluster.Task) (bundles []types.Bun
 		to = append(to, n)
 		more := min(left, room[n]) - min(left, there[n])
 		if more == 0 {
-			return nil, nil // what is reserved tells where they go: those there would have to leave
+			return nil, nil // bundles name destinations only: tasks there would have to leave
 		}
 		for range more {
 			bundles = append(bundles, types.Bundle{Requests: asked, Node: n})
@@ -164,13 +163,13 @@ func (p Migrate) better(s *esl.State, live []*cluster.Task) (bundles []types.Bun
 	return bundles, to
 }
 
-// asked returns what a task asks for, and what of that is on a node.
+// asked returns the requests of a task, and those of its node.
 func (p Migrate) asked(s *esl.State, t *cluster.Task) (asked types.Requests, needs []cluster.Need) {
 	asked = askedAnywhere(t.Info.V.Alternatives, s.Own(migrateAnywhere))
 	return asked, s.View.Needs(s.Namespace, asked)
 }
 
-// askedAnywhere returns what is asked for in the way that may be had anywhere.
+// askedAnywhere returns the requests of the alternative to run anywhere.
 func askedAnywhere(ways []types.Alternative, anywhere string) (asked types.Requests) {
 	for _, way := range ways {
 		if way.Requests.Get(anywhere) == 0 {

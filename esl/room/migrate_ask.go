@@ -9,35 +9,35 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// How tasks are asked to save, and answer: by resources of the whole cluster that are named
-// after them, all of which end with the task. The question has the number of the move as
-// its capacity, and so has the answer: so one that is of an earlier move is none.
+// The question to save, and its answer: cluster-wide resources named after a task, which end with
+// the task. The capacity of both is the number of the move, so an answer to an earlier move does
+// not count.
 //
-//	<task>.save      it is to save what it needs, and to wait until it is told to end, or
-//	                 this is gone: then nothing moves, and it goes on
-//	<task>.saved     it has
-//	<task>.unsaved   it could not
+//	<task>.save      asks the task to save its state, and to wait until it is evicted or
+//	                 this resource is gone: then the move is off, and the task goes on
+//	<task>.saved     it has saved
+//	<task>.unsaved   it could not save
 const (
 	askSave    = ".save"
 	askSaved   = ".saved"
 	askUnsaved = ".unsaved"
 )
 
-// maxAskedID is how long the id of a task may be that is asked, in bytes, as names of
-// resources begin with it; maxAskedName how long a name may be that an id is made of, which
-// is at most eighteen longer.
+// maxAskedID is the most bytes in the id of a task that is asked: names of resources begin with it.
+// maxAskedName is the most bytes in a name from which an id is made, which is at most eighteen
+// longer.
 const (
 	maxAskedID   = types.MaxName - len(askUnsaved)
 	maxAskedName = maxAskedID - 18
 )
 
-// tooLongToAsk reports whether a task could not be asked, or answer.
+// tooLongToAsk reports whether the id of a task would be too long for these resources.
 func tooLongToAsk(s controlplane.Submission) bool {
 	return len(s.ID) > maxAskedID || s.ID == "" && len(s.Task.Name) > maxAskedName
 }
 
-// ask asks tasks to save; saved is true when all of them have. One that could not ends the
-// move, which has changed nothing for any of them.
+// ask asks tasks to save; saved reports whether all of them have. A task that could not ends the
+// move, which has changed nothing yet.
 func (p Migrate) ask(s *esl.State, m move, tasks []*cluster.Task) (plan esl.Plan, saved bool) {
 	number := types.Quantity(m.to.r.Info.Create) * esl.One
 	plan = esl.Plan{RequeueAfter: p.due(m.to), Reason: "they are asked to save what they need"}
@@ -47,7 +47,7 @@ func (p Migrate) ask(s *esl.State, m move, tasks []*cluster.Task) (plan esl.Plan
 		if answer := s.Pool(id + askUnsaved); answer != nil && answer.Capacity() == number {
 			return p.end(s, m, fmt.Sprintf("task %s could not save what it needs", id)), false
 		} else if answer != nil {
-			plan.Set = append(plan.Set, esl.Set{Name: id + askUnsaved, Where: controlplane.InCluster()}) // of an earlier move
+			plan.Set = append(plan.Set, esl.Set{Name: id + askUnsaved, Where: controlplane.InCluster()}) // from an earlier move
 		}
 		if asked := s.Pool(id + askSave); asked == nil || asked.Capacity() != number {
 			plan.Set = append(plan.Set, esl.Set{Name: id + askSave, Capacity: number, Where: controlplane.InCluster(), Options: ofTask(id)})
@@ -58,7 +58,7 @@ func (p Migrate) ask(s *esl.State, m move, tasks []*cluster.Task) (plan esl.Plan
 	return plan, saved
 }
 
-// unask takes the questions back when nothing moves any more.
+// unask removes the questions when no move is on.
 func (p Migrate) unask(s *esl.State, live []*cluster.Task) esl.Plan {
 	plan := esl.Plan{Reason: "they need not wait any more"}
 	for _, t := range live {
@@ -69,7 +69,7 @@ func (p Migrate) unask(s *esl.State, live []*cluster.Task) esl.Plan {
 	return plan
 }
 
-// unsaved says who could not save when it was asked last.
+// unsaved names a task that could not save when last asked.
 func (p Migrate) unsaved(s *esl.State) string {
 	for _, t := range s.Members() {
 		if s.Pool(t.ID.ID+askUnsaved) != nil {
@@ -79,7 +79,7 @@ func (p Migrate) unsaved(s *esl.State) string {
 	return ""
 }
 
-// ofTask is a resource that ends with a task.
+// ofTask returns options of a resource that ends with a task.
 func ofTask(id string) controlplane.SetOptions {
 	return controlplane.SetOptions{Declare: true, Lifetime: types.OfTask, Owner: id}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// evicted waits until one of some tasks is, and returns the job.
+// evicted waits until one of some tasks is evicted, and returns the job.
 func evicted(t *testing.T, c *hollow.Cluster, ids []string) (job string) {
 	t.Helper()
 	v, err := c.Await(t.Context(), func(v *cluster.View) bool {
@@ -30,7 +30,7 @@ func evicted(t *testing.T, c *hollow.Cluster, ids []string) (job string) {
 	return v.Task(esltest.IDOf(ids[0])).Info.V.Job
 }
 
-// hog waits for all that is free, before all others.
+// hog submits tasks that wait for all free capacity, before all others.
 func hog(t *testing.T, jobs *esl.Client) []string {
 	t.Helper()
 	s := hollow.Task(1000)
@@ -38,7 +38,7 @@ func hog(t *testing.T, jobs *esl.Client) []string {
 	return esltest.Submitted(t, jobs, esl.Copies(8, s)).Tasks
 }
 
-// isMoving reports whether a place is reserved for a job to go to.
+// isMoving reports whether a destination is reserved for a job.
 func isMoving(t *testing.T, c *hollow.Cluster, job string) bool {
 	t.Helper()
 	v, err := c.View(t.Context())
@@ -53,9 +53,9 @@ func isMoving(t *testing.T, c *hollow.Cluster, job string) bool {
 	return false
 }
 
-// TestMigrateReturns loses the place at many moments of a move, with what keeps the policy
-// killed as well, or not. As long as a task does not run there, its former place is nobody
-// else's, however urgent; and those whose place is lost return to it.
+// TestMigrateReturns loses the destination at many moments of a move, with or without a kill of the
+// process that runs the policy. Until a task runs there, no other task gets its former place,
+// however urgent, and tasks that lose the destination return to it.
 func TestMigrateReturns(t *testing.T) {
 	returned, arrived := 0, 0
 	for after := 0; after < 5000; after += 230 {
@@ -79,7 +79,7 @@ func TestMigrateReturns(t *testing.T) {
 				}
 				esltest.Pass(time.Minute)
 				if !moving {
-					arrived++ // all were there, and nothing is kept for them any more
+					arrived++ // all were there, and nothing is reserved for them any more
 				} else if on := where(t, c, ids); on != "  n00 n01" || strings.TrimSpace(before) != "" {
 					t.Errorf("lost after %d ms: it is on %q; somebody else was on %q", after, on, before)
 				} else {
@@ -99,7 +99,7 @@ func TestMigrateReturns(t *testing.T) {
 	}
 }
 
-// TestMigrateKeepsUntilAllRun: nobody else has what they leave before all of them run; then
+// TestMigrateKeepsUntilAllRun: no other task gets their former places before all of them run; then
 // others do.
 func TestMigrateKeepsUntilAllRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestMigrateKeepsUntilAllRun(t *testing.T) {
 		job := evicted(t, c, ids)
 		urgent := hog(t, jobs)
 		for {
-			on := strings.TrimSpace(where(t, c, urgent)) // before it is seen that it still moves
+			on := strings.TrimSpace(where(t, c, urgent)) // before the policy knows that it still moves
 			if !isMoving(t, c, job) {
 				break
 			}
@@ -129,8 +129,7 @@ func TestMigrateKeepsUntilAllRun(t *testing.T) {
 	})
 }
 
-// TestMigrateDoesNotStart: a task that does not start in its new place is back in its former
-// one a moment later.
+// TestMigrateDoesNotStart returns a task that does not start at its destination a moment later.
 func TestMigrateDoesNotStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := hollow.Start(context.Background(), hollow.Config{Nodes: hollow.Nodes(3, 4), Behave: hollow.BrokenOn("n02")})
@@ -161,8 +160,7 @@ func TestMigrateDoesNotStart(t *testing.T) {
 	})
 }
 
-// answer says for tasks how their saving went, as they do by the task API: with the number
-// that they were asked with.
+// answer stores the answers of tasks, as by the task API: with the number of the question.
 func answer(t *testing.T, c *hollow.Cluster, jobs *esl.Client, how string, ids ...string) {
 	t.Helper()
 	v, err := c.View(t.Context())
@@ -182,7 +180,7 @@ func answer(t *testing.T, c *hollow.Cluster, jobs *esl.Client, how string, ids .
 	synctest.Wait()
 }
 
-// askedTo returns those of some tasks that are asked to save.
+// askedTo returns the tasks that are asked to save.
 func askedTo(t *testing.T, c *hollow.Cluster, ids []string) (out []string) {
 	t.Helper()
 	v, err := c.View(t.Context())
@@ -197,9 +195,9 @@ func askedTo(t *testing.T, c *hollow.Cluster, ids []string) (out []string) {
 	return out
 }
 
-// TestMigrateAsks: those that are to go are asked to save first. When one cannot, nothing
-// happens to any of them, what was reserved is given up at once, and why says so; when all
-// have, they go. An answer of an earlier move is none.
+// TestMigrateAsks asks tasks that will move to save first. If one cannot, nothing happens to any of
+// them, the reservation ends at once, and why says so; when all have, they move. An answer to an
+// earlier move does not count.
 func TestMigrateAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs, ids, others := spreadOut(t, room.Migrate{Ask: true}, "stop", "1s")
@@ -258,8 +256,8 @@ func TestMigrateAsks(t *testing.T) {
 	})
 }
 
-// TestMigrateIsNotAnswered: who does not answer is not moved, and asked no more when it has
-// taken too long.
+// TestMigrateIsNotAnswered: a task without an answer is not moved, and the question ends at the
+// deadline.
 func TestMigrateIsNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs, ids, others := spreadOut(t, room.Migrate{Ask: true, Within: 10e9}, "stop", "1s")

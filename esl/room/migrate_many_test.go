@@ -18,8 +18,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestMigrateManyDoNotStart: more tasks that do not start in their new place than one plan
-// evicts are all back in their former one a moment later.
+// TestMigrateManyDoNotStart: more tasks that do not start at their destination than one plan evicts
+// all return a moment later.
 func TestMigrateManyDoNotStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 60), Behave: hollow.BrokenOn("n02")})
@@ -38,9 +38,9 @@ func TestMigrateManyDoNotStart(t *testing.T) {
 	})
 }
 
-// TestMigrateManyNodes: as many tasks as there is room for move onto one node, whatever the
-// store takes at once. Where that is too little to keep what they leave on so many nodes, they
-// begin elsewhere as soon as their new place is lost.
+// TestMigrateManyNodes moves as many tasks as fit onto one node, whatever the store takes at once.
+// If that is too little to reserve so many former places, tasks begin elsewhere as soon as their
+// destination is lost.
 func TestMigrateManyNodes(t *testing.T) {
 	for many, kept := range map[int]bool{26: true, 30: false} {
 		t.Run(fmt.Sprint(many), func(t *testing.T) {
@@ -68,8 +68,8 @@ func TestMigrateManyNodes(t *testing.T) {
 	}
 }
 
-// TestMigrateLeavesAFullNode: those on a node that stays theirs, and has no room for more of
-// them, are not told to leave it.
+// TestMigrateLeavesAFullNode does not evict tasks on a node that stays in use, and has no capacity
+// for more of them.
 func TestMigrateLeavesAFullNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 3)
@@ -87,8 +87,8 @@ func TestMigrateLeavesAFullNode(t *testing.T) {
 	})
 }
 
-// TestMigrateOfFormer: tasks of a version that kept no place have no way to one, and begin where
-// there is room as soon as their new place is lost.
+// TestMigrateOfFormer: tasks of an older version have no alternative to return, and begin where
+// they fit as soon as their destination is lost.
 func TestMigrateOfFormer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs, ids, others := spreadOut(t, room.Migrate{}, "stop", "3s")

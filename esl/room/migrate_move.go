@@ -9,12 +9,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Move has the tasks of a job that has Migrate moved onto one node, be that better or not.
-// It reserves the room for those that are elsewhere, and returns; Migrate does the rest, as
-// with a move of its own: without room within the time that this may take, nothing moves.
+// Move moves the tasks of a job that has Migrate onto one node, even if that is not better. It
+// reserves the capacity for tasks on other nodes, and returns. Migrate does the rest, as with a
+// move of its own: if the reservation is not granted within Within, nothing moves.
 //
-// Precondition: the job has no Migrate, all its tasks are there already, or it is being
-// moved, or was a moment ago.
+// Precondition: the job has no Migrate, all its tasks are there already, or it is being moved, or
+// was a moment ago.
 func Move(ctx context.Context, c *esl.Client, job, node string) error {
 	fail := func(err error) error { return types.Errorf(types.ClassOf(err), "move job %s: %w", job, err) }
 	r, err := roomOn(ctx, c, job, node)
@@ -42,7 +42,7 @@ func Move(ctx context.Context, c *esl.Client, job, node string) error {
 	return fail(types.Errorf(types.Precondition, "some of it are still about to leave its former place: try again"))
 }
 
-// roomOn is what is to be reserved on a node so that all tasks of a job can be there.
+// roomOn returns the reservation on a node that lets all tasks of a job be there.
 func roomOn(ctx context.Context, c *esl.Client, job, node string) (types.Reservation, error) {
 	var r types.Reservation
 	if err := c.FindKind(ctx, controlplane.Nodes, node); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestMove moves a job to and fro by hand, one attempt each time, and nothing is left of it;
-// where there is no room it stays.
+// TestMove moves a job to and fro by hand, one attempt each time, and leaves nothing; if it does
+// not fit, it stays.
 func TestMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 3) // of four cores each

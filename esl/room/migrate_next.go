@@ -13,29 +13,29 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The steps of a move, each a plan, as the store has them:
+// The steps of a move, each a plan, as stored:
 //
-//	to is reserved, anywhere is open      room is waited for, then tasks save, if they are asked
-//	to and from are, anywhere is closed   tasks leave for to; what they leave is kept by from
-//	from alone is, anywhere is closed     it was given up: those without a place return
+//	to is reserved, anywhere is open      wait for the grant; then tasks save, if asked
+//	to and from are, anywhere is closed   tasks leave for to; from reserves what they leave
+//	from alone is, anywhere is closed     given up: tasks without a node return
 //	neither is                            it is over
 
-// move is one that is on its way.
+// move is the state of a move.
 type move struct {
-	// to is where the tasks go, from keeps what they leave; nil: it is not reserved.
+	// to is the destination, from the former places; nil means not reserved.
 	to, from *place
-	// closed tells that tasks may begin there alone.
+	// closed reports whether tasks may begin only there.
 	closed bool
 }
 
-// place is nodes, and the reservation of what tasks take there.
+// place is a set of nodes, and the reservation for tasks there.
 type place struct {
 	id    string
 	r     *cluster.Reservation
 	nodes map[string]bool
 }
 
-// moving returns the move that is on its way.
+// moving returns the current move.
 func (p Migrate) moving(s *esl.State) move {
 	anywhere := s.View.Everywhere[types.Resolve(s.Namespace, s.Own(migrateAnywhere))]
 	m := move{closed: anywhere != nil && anywhere.V.Capacity == 0}
@@ -43,7 +43,7 @@ func (p Migrate) moving(s *esl.State) move {
 	return m
 }
 
-// reserved returns the one of some places that is reserved, nil if none is.
+// reserved returns the place of the reserved one of two slots, nil if none is.
 func (p Migrate) reserved(s *esl.State, slots [2]string) *place {
 	for _, slot := range slots {
 		r := s.Reservation(s.Own(slot))
@@ -59,7 +59,7 @@ func (p Migrate) reserved(s *esl.State, slots [2]string) *place {
 	return nil
 }
 
-// reserve has a place reserved by a plan, if there is one of which nobody holds anything.
+// reserve adds to a plan the reservation of an unused slot, if there is one.
 func (p Migrate) reserve(s *esl.State, plan *esl.Plan, slots [2]string, r types.Reservation) bool {
 	for _, slot := range slots {
 		if is := s.Reservation(s.Own(slot)); is == nil || is.Info.V == nil && is.Grant.V == nil {
@@ -70,7 +70,7 @@ func (p Migrate) reserve(s *esl.State, plan *esl.Plan, slots [2]string, r types.
 	return false
 }
 
-// Next begins a move when that is better, goes on with it, and ends it.
+// Next begins a move to fewer nodes, continues it, and ends it.
 func (p Migrate) Next(s *esl.State) esl.Plan {
 	var live []*cluster.Task
 	for _, t := range s.Members() {
@@ -123,13 +123,12 @@ func (p Migrate) begin(s *esl.State, live []*cluster.Task) esl.Plan {
 	return plan
 }
 
-// reservationOf is bundles for tasks of the job that are like t.
+// reservationOf returns a reservation of bundles, with the properties of task t.
 func reservationOf(s *esl.State, t *cluster.Task, bundles []types.Bundle) types.Reservation {
 	return types.Reservation{Bundles: bundles, Priority: t.Info.V.Priority, Session: t.Info.V.Session, Job: s.Job}
 }
 
-// prepare waits for the room, and until those that are to go have saved what they need; then
-// they go.
+// prepare waits for the grant, and until the tasks that move have saved; then it evicts them.
 func (p Migrate) prepare(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 	switch {
 	case m.to.lost(s):
@@ -168,8 +167,8 @@ func (p Migrate) prepare(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 	return plan
 }
 
-// returns reports whether all tasks have a way to a place that is kept: those have none that a
-// version submitted which kept none. They go anywhere at once when a move is given up.
+// returns reports whether all tasks have an alternative to return. An older version submitted tasks
+// without one: after a failed move they go anywhere at once.
 func returns(s *esl.State, live []*cluster.Task) bool {
 	for _, t := range live {
 		if !slices.ContainsFunc(t.Info.V.Alternatives, func(way types.Alternative) bool { return way.Requests.Get(s.Own(migrateBack)) > 0 }) {
@@ -179,7 +178,7 @@ func returns(s *esl.State, live []*cluster.Task) bool {
 	return true
 }
 
-// leave has those that are elsewhere go to the place, and ends the move when all run there.
+// leave evicts tasks that are elsewhere, and ends the move when all run at the destination.
 func (p Migrate) leave(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 	var go1, stuck []*cluster.Task
 	failed := ""
@@ -210,19 +209,19 @@ func (p Migrate) leave(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 	return esl.Plan{RequeueAfter: p.due(m.to), Reason: "they move to where room was reserved", Evict: evictions(go1)}
 }
 
-// fails reports whether a task that was to begin at the place does not start there.
+// fails reports whether a task does not start at the place.
 func (at *place) fails(t *cluster.Task) bool {
 	switch s := t.Status.V; t.Phase() {
 	case types.Bound:
-		return s.Reason != "" // its start suffers from that
+		return s.Reason != "" // its start has a problem
 	case types.Pending:
-		return s.Retry > at.r.Info.V.Submitted // it has failed there, and is to be tried again
+		return s.Retry > at.r.Info.V.Submitted // it failed there, and will retry
 	}
 	return false
 }
 
-// giveUp gives up the place that tasks were to go to: those that run there stay, those that
-// do not return to where they were, or, if that is not kept, go anywhere.
+// giveUp gives up the destination: tasks that run there stay. The others return to their former
+// places or, if those are not reserved, go anywhere.
 func (p Migrate) giveUp(s *esl.State, m move, stuck []*cluster.Task, reason string) esl.Plan {
 	if m.from == nil {
 		return p.end(s, m, reason)
@@ -233,9 +232,9 @@ func (p Migrate) giveUp(s *esl.State, m move, stuck []*cluster.Task, reason stri
 	}
 }
 
-// back waits until all have a place again, or all that is kept is taken: others, whose node
-// is lost, go anywhere then. Those that still do not run in the place given up leave it, too:
-// they were more than one plan evicts.
+// back waits until all tasks have a node again, or use all of the former places: the rest, whose
+// node is lost, then goes anywhere. It also evicts tasks left in the destination that do not run,
+// which were too many for one plan.
 func (p Migrate) back(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 	settled := true
 	var stuck []*cluster.Task
@@ -259,7 +258,7 @@ func (p Migrate) back(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 	return esl.Plan{RequeueAfter: p.due(m.from)}
 }
 
-// due is when it has taken too long. Those that return have as long as those that leave had.
+// due is the deadline of a move. Returning tasks get as long as those that left.
 func (p Migrate) due(at *place) time.Time {
 	within := cmp.Or(time.Duration(p.Within), 5*time.Minute)
 	if at.r.Info.V.ForItself {
@@ -268,7 +267,7 @@ func (p Migrate) due(at *place) time.Time {
 	return time.Unix(0, at.r.Info.V.Submitted).Add(within)
 }
 
-// lost reports whether a node of the place does not do any more.
+// lost reports whether a node of the place takes no tasks any more.
 func (at *place) lost(s *esl.State) bool {
 	for name := range at.nodes {
 		if n := s.View.Nodes[name]; n == nil || !n.Eligible() {
@@ -294,7 +293,7 @@ func (at *place) full(s *esl.State) bool {
 	return true
 }
 
-// end gives both places up as far as they are not in use, and lets tasks begin anywhere.
+// end removes both reservations, except what tasks hold, and lets tasks begin anywhere.
 func (p Migrate) end(s *esl.State, m move, reason string) esl.Plan {
 	plan := esl.Plan{Reason: reason}
 	for _, at := range []*place{m.to, m.from} {
@@ -308,12 +307,12 @@ func (p Migrate) end(s *esl.State, m move, reason string) esl.Plan {
 	return plan
 }
 
-// open has every node have so much of what a way asks for.
+// open sets on every node the resource of an alternative.
 func (p Migrate) open(s *esl.State, way string, capacity types.Quantity) esl.Set {
 	return esl.Set{Name: s.Own(way), Capacity: capacity, Where: controlplane.OnEvery(), Options: esl.OfJob(s.Job)}
 }
 
-// evictions evict as many as one plan does.
+// evictions returns the evictions of tasks, at most those of one plan.
 func evictions(tasks []*cluster.Task) []esl.Evict {
 	var out []esl.Evict
 	for _, t := range tasks[:min(len(tasks), taskset.AtOnce)] {
@@ -322,13 +321,13 @@ func evictions(tasks []*cluster.Task) []esl.Evict {
 	return out
 }
 
-// ClusterScoped tells that what is free changes with what others do.
+// ClusterScoped: free capacity changes with other jobs.
 func (Migrate) ClusterScoped() {}
 
-// Pace is how often it looks at most.
+// Pace bounds how often Next is called.
 func (Migrate) Pace() time.Duration { return 100 * time.Millisecond }
 
-// Why says where a task is to go that moves, and why the job does not move.
+// Why says where a moving task goes, and why the job does not move.
 func (p Migrate) Why(s *esl.State, task string) string {
 	m := p.moving(s)
 	_, waits := taskset.Waits(s, task)
@@ -347,7 +346,7 @@ func (p Migrate) Why(s *esl.State, task string) string {
 	return ""
 }
 
-// hasRoom reports whether a node has what a task asks for in the way that may be had anywhere.
+// hasRoom reports whether the alternative to run anywhere fits on a node.
 func (p Migrate) hasRoom(s *esl.State, t *cluster.Task) bool {
 	_, needs := p.asked(s, t)
 	return slices.ContainsFunc(s.Rooms(), func(r *esl.Room) bool { return r.Fits(needs) })

@@ -22,7 +22,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// fillNode has so many cores of a node taken, and returns the task.
+// fillNode takes so many cores of a node, and returns the task.
 func fillNode(t *testing.T, jobs *esl.Client, node string, cores int) string {
 	t.Helper()
 	s := hollow.Task(1000 * cores)
@@ -32,7 +32,7 @@ func fillNode(t *testing.T, jobs *esl.Client, node string, cores int) string {
 	return l.Tasks[0]
 }
 
-// where returns on which nodes tasks run, sorted; "" is nowhere.
+// where returns the nodes of running tasks, sorted; "" means none.
 func where(t *testing.T, c *hollow.Cluster, ids []string) string {
 	t.Helper()
 	v, err := c.View(t.Context())
@@ -48,8 +48,8 @@ func where(t *testing.T, c *hollow.Cluster, ids []string) string {
 	return strings.Join(on, " ")
 }
 
-// spreadOut starts a cluster of three nodes of four cores on which a job of four tasks is
-// spread over all, by tasks beside it, which it returns by node.
+// spreadOut starts a cluster of three nodes of four cores, and a job of four tasks that is spread
+// over all by other tasks, which it returns by node.
 func spreadOut(t *testing.T, p room.Migrate, command ...string) (*hollow.Cluster, *esl.Client, []string, map[string]string) {
 	t.Helper()
 	c, jobs := esltest.Ordered(t, 3)
@@ -62,7 +62,7 @@ func spreadOut(t *testing.T, p room.Migrate, command ...string) (*hollow.Cluster
 	return c, jobs, l.Tasks, others
 }
 
-// TestMigrate moves a job when there is room, and again; only those that have to go.
+// TestMigrate moves a job when it fits, and again; only the tasks that have to move.
 func TestMigrate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs, ids, others := spreadOut(t, room.Migrate{}, "stop", "3s")
@@ -72,7 +72,7 @@ func TestMigrate(t *testing.T) {
 		}
 		stopped(t, jobs, others["n02"])
 		esltest.Pass(2 * time.Second)
-		hog := esltest.Submitted(t, jobs, esl.Copies(8, hollow.Task(1000))) // comes too late for the room
+		hog := esltest.Submitted(t, jobs, esl.Copies(8, hollow.Task(1000))) // too late for that capacity
 		esltest.Pass(20 * time.Second)
 		if on, a := where(t, c, ids), attempts(t, c, ids); on != "n02 n02 n02 n02" || sum(a) != 6 {
 			t.Errorf("it is on %s, attempts %v", on, a)
@@ -82,7 +82,7 @@ func TestMigrate(t *testing.T) {
 			t.Errorf("left of the move: %q, %v", left, err)
 		}
 
-		// Its node is lost: two wait, as there is room for two.
+		// Its node is lost: two wait, as two fit.
 		if err := c.Kill(t.Context(), "n02"); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-// TestMigrateRollsBack loses the place while tasks are on their way: they go on elsewhere.
+// TestMigrateRollsBack loses the destination while tasks are moving: they go on elsewhere.
 func TestMigrateRollsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs, ids, others := spreadOut(t, room.Migrate{}, "stop", "9s")
@@ -137,7 +137,7 @@ func TestMigrateRollsBack(t *testing.T) {
 	})
 }
 
-// TestMigrateSurvives kills what keeps the policy at many moments of a move.
+// TestMigrateSurvives kills the process that runs the policy at many moments of a move.
 func TestMigrateSurvives(t *testing.T) {
 	for after := 0; after < 4000; after += 370 {
 		synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestMigrateSurvives(t *testing.T) {
 	}
 }
 
-// TestMigrateTakesTooLong gives a move up whose tasks take too long to save.
+// TestMigrateTakesTooLong gives up a move whose tasks take too long to save.
 func TestMigrateTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs, ids, others := spreadOut(t, room.Migrate{Within: 1e9}, "stop", "5s")
@@ -180,8 +180,8 @@ func TestMigrateTakesTooLong(t *testing.T) {
 	})
 }
 
-// TestMigrateThroughGates moves tasks that are let in one by one: each goes through its gate
-// once, and no more than may be are let in at once.
+// TestMigrateThroughGates moves tasks that are admitted one by one: each passes its gate once, and
+// the limit holds.
 func TestMigrateThroughGates(t *testing.T) {
 	for name, c := range map[string]struct {
 		shared esl.Shared
@@ -221,7 +221,7 @@ func TestMigrateThroughGates(t *testing.T) {
 	}
 }
 
-// TestMigrateIsRefused gives what cannot be moved.
+// TestMigrateIsRefused submits what cannot move.
 func TestMigrateIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := esltest.Ordered(t, 1)
@@ -245,7 +245,7 @@ func TestMigrateIsRefused(t *testing.T) {
 	})
 }
 
-// ExampleMigrate moves two tasks onto one node when there is room.
+// ExampleMigrate moves two tasks onto one node when they fit there.
 func ExampleMigrate() {
 	ctx := context.Background()
 	c, err := hollow.Start(ctx, hollow.Config{Nodes: hollow.Nodes(2, 2)})

@@ -11,9 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// filledNodes is a cluster of so many nodes of 64 cores, each of which 64 tasks of priority
-// 0 to 2 fill, and a job that waits: tasks of 8 cores and priority 5, by themselves or, as a
-// gang, all of them.
+// filledNodes is a cluster of so many nodes of 64 cores, each full with 64 tasks of priority 0 to
+// 2, and a waiting job: tasks of 8 cores and priority 5, separate or as one gang.
 func filledNodes(tb testing.TB, nodes, waiting int, gang bool) *esl.State {
 	tb.Helper()
 	v := cluster.New()
@@ -56,8 +55,7 @@ func filledNodes(tb testing.TB, nodes, waiting int, gang bool) *esl.State {
 	return &esl.State{View: v, Now: time.Unix(1000, 0), Namespace: "d", ID: "high", Job: "high", Label: Preempt{}.Kind(), Kinds: esl.Kinds{}.With(func() esl.Policy { return Preempt{} }, func() esl.Policy { return Stay{} })}
 }
 
-// BenchmarkPreemptNext is one look at 1,000 nodes with 64,000 tasks, for a task and for a
-// gang.
+// BenchmarkPreemptNext is one call for 1,000 nodes with 64,000 tasks, for a task and for a gang.
 func BenchmarkPreemptNext(b *testing.B) {
 	for _, n := range []int{1, 64} {
 		b.Run(fmt.Sprintf("gang-of-%d", n), func(b *testing.B) {

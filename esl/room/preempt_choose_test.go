@@ -13,8 +13,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// occupied is a cluster of three nodes, n1 to n3, of four cores, with tasks on them: each is
-// "id node cores priority began", and of a job with a reservation " job" besides.
+// occupied is a cluster of three nodes, n1 to n3, of four cores, with tasks: each is "id node cores
+// priority began", and " job" for one of a job with a reservation.
 func occupied(t *testing.T, tasks ...string) *esl.State {
 	t.Helper()
 	v := cluster.New()
@@ -70,8 +70,8 @@ func occupied(t *testing.T, tasks ...string) *esl.State {
 	return &esl.State{View: v, Now: time.Unix(1000, 0), Namespace: "d", ID: "high", Job: "high", Label: Preempt{}.Kind(), Kinds: esl.Kinds{}.With(func() esl.Policy { return Preempt{} }, func() esl.Policy { return Stay{} })}
 }
 
-// TestChoice is about who is evicted for bundles of so many cores, and priority 5, and where
-// these go.
+// TestChoice checks the victims for bundles of so many cores and priority 5, and the nodes of the
+// bundles.
 func TestChoice(t *testing.T) {
 	for name, c := range map[string]struct {
 		tasks   []string
@@ -102,7 +102,7 @@ func TestChoice(t *testing.T) {
 			for _, n := range c.asks {
 				bundles = append(bundles, types.Bundle{Requests: types.NewRequests(map[string]types.Quantity{"cpu": types.Quantity(n) * 1000})})
 			}
-			all := newClearing(s, 9, time.Minute, true) // as for somebody else, too
+			all := newClearing(s, 9, time.Minute, true) // as for another task, too
 			placed, ok := all.clear(asker{"d", "high", 5}, bundles)
 			var evicted, on []string
 			for _, u := range all.evicted {

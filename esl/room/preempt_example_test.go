@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/esl/room"
 )
 
-// ExamplePreempt has two of four tasks make room for one of a higher priority; they run
-// again when it has ended.
+// ExamplePreempt makes two of four tasks give way to one of a higher priority; they run again when
+// it has ended.
 func ExamplePreempt() {
 	ctx := context.Background()
 	c, err := hollow.Start(ctx, hollow.Config{Nodes: hollow.Nodes(1, 4)})

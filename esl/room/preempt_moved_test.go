@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPreemptsOfWhoHasMoved: of a job that has moved one is evicted where one will do: what
-// they draw on was given up when they had moved, and not with an eviction.
+// TestPreemptsOfWhoHasMoved evicts one task of a moved job if one is enough: the reservation they
+// drew on ended with the move, not with an eviction.
 func TestPreemptsOfWhoHasMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs, ids, others := spreadOut(t, room.Migrate{}, "stop", "1s")
@@ -51,8 +51,8 @@ func TestPreemptsOfWhoHasMoved(t *testing.T) {
 	})
 }
 
-// TestPreemptsWithFormerRoom: room that is being made under the id without a number, as it
-// once was, is gone on with, and given up when it is handed over.
+// TestPreemptsWithFormerRoom continues a reservation with an id without a number, as older versions
+// made it, and gives it up when it is handed over.
 func TestPreemptsWithFormerRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 1)

@@ -15,8 +15,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPreemptPool evicts who holds what is lacking of the whole cluster, be it declared by
-// hand, a semaphore's or a queue's, and nobody who does not, though he is of lower priority.
+// TestPreemptPool evicts holders of a scarce cluster-wide resource, declared by hand, of a
+// semaphore or a queue, and no others, even of lower priority.
 func TestPreemptPool(t *testing.T) {
 	for name, c := range map[string]struct {
 		declare func(jobs *esl.Client) error
@@ -53,9 +53,8 @@ func TestPreemptPool(t *testing.T) {
 	}
 }
 
-// TestPreemptNotToBeHad begins with nothing that is not to be had by evicting anybody, and
-// is quiet: there is less in all, who holds it is of higher priority, or who would go takes
-// it along.
+// TestPreemptNotToBeHad does nothing if no eviction helps, and writes nothing: there is too little
+// in all, the holders have a higher priority, or the resource would go with them.
 func TestPreemptNotToBeHad(t *testing.T) {
 	provides := hollow.Task(3000, "stop", "1s")
 	provides.Task.Provides = []types.Provide{{Name: "license", Amount: 1000, When: types.WhenRunning}}

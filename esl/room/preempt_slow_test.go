@@ -23,9 +23,8 @@ func ending(takes string) controlplane.Submission {
 	return task
 }
 
-// TestPreemptForGangThatWaitedLong: a gang that has waited for long collects what becomes
-// free by itself, but not while room is made for it, and gives back what it has when that
-// begins.
+// TestPreemptForGangThatWaitedLong: a gang that has waited for long accumulates free capacity by
+// itself, but not while capacity is made for it; it gives back what it has when that begins.
 func TestPreemptForGangThatWaitedLong(t *testing.T) {
 	for name, c := range map[string]struct {
 		low              controlplane.Submission
@@ -62,8 +61,8 @@ func TestPreemptForGangThatWaitedLong(t *testing.T) {
 	}
 }
 
-// TestPreemptAccumulates has a gang of lower priority give back what it has collected for as
-// long as it has waited, as a whole; nobody is evicted for that, and the gang waits on.
+// TestPreemptAccumulates makes a gang of lower priority give back what it has accumulated, as a
+// whole; none is evicted for that, and the gang waits on.
 func TestPreemptAccumulates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, jobs := esltest.Ordered(t, 2)
@@ -96,8 +95,8 @@ func TestPreemptAccumulates(t *testing.T) {
 	})
 }
 
-// TestPreemptLargeGang evicts a gang larger than what is evicted in one transaction as a
-// whole, also one of which each goes on alone: it runs again whole.
+// TestPreemptLargeGang evicts a gang too large for one transaction as a whole, also one with onLoss
+// alone: it runs again whole.
 func TestPreemptLargeGang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, jobs := esltest.Ordered(t, 1)
@@ -117,8 +116,8 @@ func TestPreemptLargeGang(t *testing.T) {
 	})
 }
 
-// TestPreemptBesideHopeless makes room for who can be helped, though one of higher priority
-// of the same job waits that cannot.
+// TestPreemptBesideHopeless makes capacity for a task that can be helped, though one of higher
+// priority in the same job cannot.
 func TestPreemptBesideHopeless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, jobs := esltest.Ordered(t, 2)
@@ -133,8 +132,8 @@ func TestPreemptBesideHopeless(t *testing.T) {
 	})
 }
 
-// TestPreemptLeaving waits for who leaves anyway, and says so, but no longer than it gives
-// those that it evicts: then others go.
+// TestPreemptLeaving waits for tasks that leave anyway, and says so, but no longer than for its
+// victims: then others go.
 func TestPreemptLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, jobs := esltest.Ordered(t, 1)
@@ -147,7 +146,7 @@ func TestPreemptLeaving(t *testing.T) {
 			}
 		}
 		high := esltest.Submitted(t, jobs, ofPriority(5, 1, hollow.Task(2000)), room.Preempt{})
-		esltest.Submitted(t, jobs, ofPriority(8, 1, hollow.Task(500))) // would take what is not kept for it
+		esltest.Submitted(t, jobs, ofPriority(8, 1, hollow.Task(500))) // would take capacity that is not reserved
 		esltest.Pass(5 * time.Minute)
 		if text := esltest.TaskWhy(t, cluster, high.Tasks[0]); !strings.Contains(text, "it fits when those have ended that leave anyway") || evictions(t, cluster, low.Tasks) != 0 {
 			t.Errorf("after 5 minutes %d were evicted; why: %q", evictions(t, cluster, low.Tasks), text)

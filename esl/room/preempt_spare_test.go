@@ -21,7 +21,7 @@ func put(t *testing.T, s *esl.State, key string, m types.Message) {
 	s.View.Reached(next)
 }
 
-// cores are bundles of so many.
+// cores returns bundles of so many cores.
 func cores(of ...int) (bundles []types.Bundle) {
 	for _, n := range of {
 		bundles = append(bundles, types.Bundle{Requests: types.NewRequests(map[string]types.Quantity{"cpu": types.Quantity(n) * 1000})})
@@ -29,8 +29,7 @@ func cores(of ...int) (bundles []types.Bundle) {
 	return bundles
 }
 
-// evictedBy returns the tasks that are evicted for bundles of priority 5, and whether all of
-// them fit then.
+// evictedBy returns the victims for bundles of priority 5, and whether all of the bundles fit then.
 func evictedBy(s *esl.State, bundles []types.Bundle) (ids []string, ok bool) {
 	c := newClearing(s, 5, time.Minute, true)
 	_, ok = c.clear(asker{"d", "high", 5}, bundles)
@@ -43,8 +42,8 @@ func evictedBy(s *esl.State, bundles []types.Bundle) (ids []string, ok bool) {
 	return ids, ok
 }
 
-// TestSpareAccumulated takes back what a reservation of lower priority has accumulated before
-// anybody is evicted, there or elsewhere, who has less to say.
+// TestSpareAccumulated takes back what a reservation of lower priority has accumulated before any
+// eviction, there or elsewhere.
 func TestSpareAccumulated(t *testing.T) {
 	s := occupied(t, "a n1 2 1 1", "b n2 4 0 1", "c n3 4 9 1")
 	put(t, s, controlplane.ReservationKey("d", "other.gang"), &types.Reservation{Job: "other", Priority: 3})
@@ -60,8 +59,8 @@ func TestSpareAccumulated(t *testing.T) {
 	}
 }
 
-// TestSparePorts evicts who holds the port that is asked for, and where any of the range will do
-// as many as it takes, and nobody else, though he is of lower priority.
+// TestSparePorts evicts the holder of a requested port and, if any port of the range will do, as
+// few holders as needed, and no others, even of lower priority.
 func TestSparePorts(t *testing.T) {
 	for name, c := range map[string]struct {
 		asks string
@@ -89,8 +88,8 @@ func TestSparePorts(t *testing.T) {
 	}
 }
 
-// TestSpareOfLess spares, and counts on, who holds some of what there is less of than is in
-// use: nobody asks for it.
+// TestSpareOfLess spares, and counts on, holders of a resource that is in use beyond its capacity:
+// no task requests it.
 func TestSpareOfLess(t *testing.T) {
 	for name, c := range map[string]struct {
 		where string
@@ -121,8 +120,8 @@ func TestSpareOfLess(t *testing.T) {
 	}
 }
 
-// TestHandsOverOne makes room for who can be given it in one transaction, though somebody else
-// comes first who cannot, and nobody is evicted for him.
+// TestHandsOverOne makes capacity for a task whose handover fits in one transaction, though one
+// before it does not fit; none is evicted for that one.
 func TestHandsOverOne(t *testing.T) {
 	s := occupied(t, "a n1 4 1 1", "b n2 4 1 2", "c n3 4 1 3")
 	s.Ops = controlplane.HandOverCompares(1, 1)
@@ -135,8 +134,7 @@ func TestHandsOverOne(t *testing.T) {
 	}
 }
 
-// TestHandsOver makes no room that the store would not take the transaction for in which it is
-// handed over.
+// TestHandsOver makes no reservation whose handover would be too large for a transaction.
 func TestHandsOver(t *testing.T) {
 	s := occupied(t)
 	for i := range 30 {

@@ -43,9 +43,9 @@ func evictions(t *testing.T, c *hollow.Cluster, ids []string) (n int) {
 	return n
 }
 
-// TestPreempt evicts as few as it takes, of the lowest priority, the youngest first, and
-// nobody for what would not fit then either; while they end what becomes free goes to
-// nobody else; and they run again when there is room, which counts as no failure.
+// TestPreempt evicts as few as needed, of the lowest priority, the youngest first, and none for a
+// task that would not fit even then; no other task gets their freed capacity; and they run again
+// when they fit, which counts as no failure.
 func TestPreempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 2) // of four cores each
@@ -102,7 +102,7 @@ func TestPreempt(t *testing.T) {
 	})
 }
 
-// client returns one of a namespace.
+// clientOf returns a client of a namespace.
 func clientOf(t *testing.T, c *hollow.Cluster, ns string) *esl.Client {
 	t.Helper()
 	jobs, err := c.Client(ns)
@@ -112,9 +112,8 @@ func clientOf(t *testing.T, c *hollow.Cluster, ns string) *esl.Client {
 	return jobs
 }
 
-// TestPreemptGangs evicts a gang as a whole, for a gang as a whole, which is bound at one
-// revision; one that would make room for a part only stays; and the gang that was evicted
-// runs again whole.
+// TestPreemptGangs evicts a gang as a whole, for a gang as a whole, which is bound at one revision;
+// a victim that would help only in part stays; and the evicted gang runs again whole.
 func TestPreemptGangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 3)
@@ -153,8 +152,8 @@ func TestPreemptGangs(t *testing.T) {
 	})
 }
 
-// TestPreemptAlone evicts a gang of which each goes on alone as a whole too: what it has
-// locked is not free before.
+// TestPreemptAlone evicts a gang with onLoss alone as a whole too: its reservation is not free
+// before.
 func TestPreemptAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 1)
@@ -168,9 +167,8 @@ func TestPreemptAlone(t *testing.T) {
 	})
 }
 
-// TestPreemptSpares evicts nobody of another namespace, nor of a job that is to stay, nor
-// who was evicted and has not run for long since; and those of one preemptor are none of
-// another's.
+// TestPreemptSpares evicts no task of another namespace, of a job that stays, or that was evicted
+// and has not run for long since. The victims of one preemptor are not another's.
 func TestPreemptSpares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 3)
@@ -210,8 +208,8 @@ func TestPreemptSpares(t *testing.T) {
 	})
 }
 
-// TestPreemptBeside makes room for one while another one's is being made, on the same node,
-// of others; both at a time.
+// TestPreemptBeside makes capacity for two tasks on one node, from different victims, at the same
+// time.
 func TestPreemptBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 1)
@@ -229,8 +227,8 @@ func TestPreemptBeside(t *testing.T) {
 	})
 }
 
-// TestPreemptGivesUp gives up what is free by then when somebody does not end in time, and
-// evicts nobody else.
+// TestPreemptGivesUp gives up what is free by then when a victim does not end in time, and evicts
+// no others.
 func TestPreemptGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 1)
@@ -251,7 +249,7 @@ func TestPreemptGivesUp(t *testing.T) {
 	})
 }
 
-// made returns the node that room is made on, "" if on none.
+// made returns the node where capacity is made, "" if none.
 func made(t *testing.T, c *hollow.Cluster) string {
 	t.Helper()
 	v, err := c.View(t.Context())
@@ -264,8 +262,8 @@ func made(t *testing.T, c *hollow.Cluster) string {
 	return ""
 }
 
-// TestPreemptEnds gives up what it has made room for when nobody waits for it any more, or
-// a node is lost: what was free there is for others, and nobody else is evicted.
+// TestPreemptEnds gives up made capacity when no task waits for it any more, or a node is lost:
+// others get what was free there, and no more are evicted.
 func TestPreemptEnds(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, c *hollow.Cluster, jobs *esl.Client, high []string){
 		"stopped": func(t *testing.T, _ *hollow.Cluster, jobs *esl.Client, high []string) { stopped(t, jobs, high...) },
@@ -313,7 +311,7 @@ func TestPreemptEnds(t *testing.T) {
 	}
 }
 
-// TestPreemptKilled goes on whenever who keeps the policy was killed, at each step.
+// TestPreemptKilled goes on after a kill of the process that runs the policy, at each step.
 func TestPreemptKilled(t *testing.T) {
 	for at := range 16 {
 		synctest.Test(t, func(t *testing.T) {
@@ -323,7 +321,7 @@ func TestPreemptKilled(t *testing.T) {
 			high := esltest.Submitted(t, jobs, ofPriority(2, 1, hollow.Task(3000, "run", "10s")), room.Preempt{})
 			begin := time.Now()
 			for time.Since(begin) < 5*time.Second {
-				// Each look, transaction and end is somewhere between two of these.
+				// Each call, transaction and end is somewhere between two of these.
 				esltest.Pass(time.Duration(at*7+40) * time.Millisecond)
 				c.StopKeeping()
 				c.Keep()
@@ -339,7 +337,7 @@ func TestPreemptKilled(t *testing.T) {
 	}
 }
 
-// TestPreemptQuota evicts who holds what is lacking of a quota, wherever that is.
+// TestPreemptQuota evicts holders of an exhausted quota, on any node.
 func TestPreemptQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 2)

@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPreemptInVain: room that was whole and helped nobody is made again only after a wait
-// that is doubled each time, and no longer once it has helped.
+// TestPreemptInVain: after a complete reservation that helped no task, the next one waits twice as
+// long each time, until one has helped.
 func TestPreemptInVain(t *testing.T) {
 	s := occupied(t, "a n1 4 1 1", "b n2 4 1 1", "c n3 4 1 1")
 	put(t, s, controlplane.JobKey("d", "high"), &types.Job{Tasks: 1})
@@ -28,7 +28,7 @@ func TestPreemptInVain(t *testing.T) {
 		made.Info.V.Submitted = s.Now.UnixNano()
 		made.Grant.V = &types.Grant{Phase: types.Granted, Reservation: made.Info.Create}
 		s.View.Reservations[id] = &made
-		for range 2 { // it may be asked again before that is done
+		for range 2 { // a second call may come before the commit
 			if plan := (Preempt{}).Next(s); len(plan.Unreserve) != 1 {
 				t.Fatalf("%d: %+v", i, plan)
 			}
@@ -48,8 +48,8 @@ func TestPreemptInVain(t *testing.T) {
 	}
 }
 
-// TestPreemptNeverWhole: room that is not whole though all have ended is given up soon, and made
-// again only after a wait, which is doubled.
+// TestPreemptNeverWhole gives up soon a reservation that is incomplete though all victims have
+// ended, and makes the next one only after a wait, which doubles.
 func TestPreemptNeverWhole(t *testing.T) {
 	s := occupied(t, "a n1 4 1 1", "b n2 4 9 1", "c n3 4 9 1")
 	put(t, s, controlplane.JobKey("d", "high"), &types.Job{Tasks: 1})
@@ -87,8 +87,8 @@ func TestPreemptNeverWhole(t *testing.T) {
 	}
 }
 
-// TestAwaits: room is waited for as long as somebody is about to end on its nodes, or anywhere if
-// it takes something of the whole cluster.
+// TestAwaits waits as long as a task is leaving the nodes of the reservation, or any node if it
+// takes cluster-wide resources.
 func TestAwaits(t *testing.T) {
 	s := occupied(t, "a n1 4 1 1", "b n2 4 1 1", "c n3 4 1 1")
 	put(t, s, controlplane.TaskKey("d", "b"), &types.Task{Evict: 1})
@@ -105,7 +105,7 @@ func TestAwaits(t *testing.T) {
 	}
 }
 
-// TestPreemptAccumulated counts what the job has accumulated as free, and nobody else's.
+// TestPreemptAccumulated counts what the job has accumulated as free, but not what others have.
 func TestPreemptAccumulated(t *testing.T) {
 	for job, want := range map[string]int{"high": 0, "other": 1} {
 		s := occupied(t, "a n1 4 1 1", "b n2 4 5 1", "c n3 4 1 1 "+job)

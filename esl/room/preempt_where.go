@@ -9,28 +9,28 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// asker is for whom room is made.
+// asker is the job for which capacity is made.
 type asker struct {
 	ns, job  string
 	priority int
 }
 
-// asked is what a bundle asks for: of a node, and what is there where room is made for it.
+// asked is what a bundle requests: needs from its node, and under limits where capacity is made.
 type asked struct {
 	needs []cluster.Need
 	under []asks
 }
 
-// asks is for so many of what is under a law.
+// asks is a request for n of a resource under a limit.
 type asks struct {
 	esl.Limit
 	n int
 }
 
-// lawful is a law and where it is about so many.
+// lawful identifies a limit and a domain that it counts.
 type lawful struct{ ns, name, domain string }
 
-// asked returns what a bundle asks for.
+// asked returns the requests of a bundle.
 func (c *clearing) asked(who asker, b types.Bundle) (out asked) {
 	job := cluster.ID{Namespace: who.ns, ID: who.job}
 	laws, known := c.laws[job]
@@ -51,7 +51,7 @@ needs:
 	return out
 }
 
-// allowed reports whether room for what is asked for may be made on a node.
+// allowed reports whether the limits allow capacity to be made on a node.
 func (c *clearing) allowed(ns string, under []asks, n *cluster.Node) bool {
 	for _, x := range under {
 		if d := x.Over.Of(n); x.More != nil && c.under[lawful{ns, x.Name, d}]+x.n > x.More[d] {
@@ -61,7 +61,7 @@ func (c *clearing) allowed(ns string, under []asks, n *cluster.Node) bool {
 	return true
 }
 
-// put counts that room for what is asked for is made on a node.
+// put counts capacity that is made on a node toward the limits.
 func (c *clearing) put(ns string, under []asks, n *cluster.Node) {
 	for _, x := range under {
 		if x.More != nil {
@@ -70,7 +70,7 @@ func (c *clearing) put(ns string, under []asks, n *cluster.Node) {
 	}
 }
 
-// like is the same for bundles for which room is made alike.
+// like returns the same text for bundles for which capacity is made alike.
 func (c *clearing) like(who asker, bundles []types.Bundle) string {
 	var b strings.Builder
 	for _, x := range bundles {

@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/esl/room"
 )
 
-// perRack is how many tasks are bound in each rack, in order of how many.
+// perRack is how many tasks are bound in each rack, sorted.
 func perRack(t *testing.T, c *hollow.Cluster, ids []string) []int {
 	t.Helper()
 	v, err := c.View(t.Context())
@@ -38,9 +38,9 @@ func perRack(t *testing.T, c *hollow.Cluster, ids []string) []int {
 	})
 }
 
-// TestPreemptWhere makes room where the other policies of the job let its tasks be: also those
-// that have them begin on nodes with room alone. Nobody is evicted in vain, nor more than it
-// takes, and what the policies say holds.
+// TestPreemptWhere makes capacity where the other policies of the job allow its tasks, even
+// policies that start them only on nodes with capacity. No eviction is wasted, and the other
+// policies hold.
 func TestPreemptWhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy esl.Policy
@@ -95,8 +95,8 @@ func TestPreemptWhere(t *testing.T) {
 	}
 }
 
-// TestPreemptWhereGang makes room for a gang that is divided among the racks evenly, and whose
-// nodes are chosen by a function.
+// TestPreemptWhereGang makes capacity for a gang that is spread evenly over racks, and whose nodes
+// a function chooses.
 func TestPreemptWhereGang(t *testing.T) {
 	for name, policies := range map[string][]esl.Policy{
 		"spread":    {place.Spread{Over: esl.Rack}},
@@ -124,7 +124,7 @@ func TestPreemptWhereGang(t *testing.T) {
 	}
 }
 
-// roomsMade is how many are being made.
+// roomsMade is the number of reservations in progress.
 func roomsMade(t *testing.T, c *hollow.Cluster) (n int) {
 	t.Helper()
 	v, err := c.View(t.Context())
@@ -137,8 +137,8 @@ func roomsMade(t *testing.T, c *hollow.Cluster) (n int) {
 	return n
 }
 
-// TestPreemptOnlyForWhoWaits gives up the room of who does not wait any more, and no other; and
-// makes some for those of one priority at a time.
+// TestPreemptOnlyForWhoWaits gives up the reservation of a task that does not wait any more, and no
+// other; and makes reservations for tasks of one priority at a time.
 func TestPreemptOnlyForWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, jobs := esltest.Ordered(t, 3)
@@ -174,8 +174,8 @@ func slow() controlplane.Submission {
 	return task
 }
 
-// TestPreemptChosen makes room where the preemptor's node is not the one that a function would
-// choose: it goes there all the same, as what it waits for is nowhere else.
+// TestPreemptChosen makes capacity where the preemptor's node is not the one that a function would
+// choose: the task goes there all the same, because its resource is nowhere else.
 func TestPreemptChosen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, jobs := esltest.Ordered(t, 3)
@@ -195,8 +195,8 @@ func TestPreemptChosen(t *testing.T) {
 	})
 }
 
-// TestPreemptEachByItself hands each task's room over as soon as that is there, whoever else of
-// the job still waits for somebody who is slow to end.
+// TestPreemptEachByItself hands each task's reservation over as soon as it is complete, even if
+// others of the job still wait for a slow victim.
 func TestPreemptEachByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, jobs := esltest.Ordered(t, 3)
@@ -208,7 +208,7 @@ func TestPreemptEachByItself(t *testing.T) {
 		if n := esltest.HowMany(t, cluster, high.Tasks); n != 2 {
 			t.Errorf("%d run while one that makes room is slow to end, not 2", n)
 		}
-		// Who does not wait any more leaves the room of nobody else.
+		// A task that does not wait any more ends only its own reservation.
 		stopped(t, jobs, high.Tasks[:1]...)
 		esltest.Pass(6 * time.Minute)
 		if n := esltest.HowMany(t, cluster, high.Tasks); n != 2 || evictions(t, cluster, slices.Concat(slow.Tasks, fast.Tasks)) != 3 {

@@ -12,21 +12,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// For whom room is made, and how often that is tried.
+// For which tasks capacity is made, and how often that is tried.
 
-// wish is what waits for room as a whole: a reservation of the job, or a task that draws on
-// none.
+// wish is a unit that waits for capacity: a reservation of the job, or a task that draws on none.
 type wish struct {
 	id       string
 	priority int
 	since    time.Time
 	session  string
-	// ways are the bundles that it may be had as, the preferred ones first.
+	// ways are its alternatives, each a list of bundles, the preferred ones first.
 	ways [][]types.Bundle
 }
 
-// wanting returns what waits, and what of it has waited long enough, the first first; again
-// is when something else will have.
+// wanting returns the waiting units, and those of them that have waited long enough, both in order;
+// again is when the next one will have.
 func (p Preempt) wanting(s *esl.State) (all, long []wish, again time.Time) {
 	all = slices.Concat(waitingReservations(s), waitingTasks(s))
 	slices.SortStableFunc(all, func(a, b wish) int {
@@ -42,8 +41,8 @@ func (p Preempt) wanting(s *esl.State) (all, long []wish, again time.Time) {
 	return all, long, again
 }
 
-// waitingReservations returns those of the job that wait for their place. One that has
-// accumulated a part of it gives that back when room is made for it: see newClearing.
+// waitingReservations returns the waiting reservations of the job. An accumulating one gives its
+// part back when capacity is made for it: see newClearing.
 func waitingReservations(s *esl.State) []wish {
 	var out []wish
 	for id, r := range s.View.Reservations {
@@ -58,8 +57,8 @@ func waitingReservations(s *esl.State) []wish {
 	return out
 }
 
-// waitingTasks returns the tasks of the job that wait, and draw on no reservation: not those
-// that come after what has not ended yet, nor since when they did.
+// waitingTasks returns the waiting tasks of the job that draw on no reservation. It leaves out
+// tasks behind others that have not ended. The waits of the rest start after that.
 func waitingTasks(s *esl.State) []wish {
 	var out []wish
 	for _, t := range s.Members() {
@@ -81,38 +80,37 @@ func waitingTasks(s *esl.State) []wish {
 	return out
 }
 
-// accumulating reports whether a reservation has a part of its place.
+// accumulating reports whether a reservation is accumulating capacity.
 func accumulating(r *cluster.Reservation) bool {
 	return r.Current() && r.Grant.V.Phase == types.Accumulating
 }
 
-// patient reports whether those who leave anyway are waited for at a moment: as long as
-// nobody has waited for longer than the policy gives those that it evicts. How long the
-// others take nobody knows.
+// patient reports whether to wait at a moment for tasks that leave anyway. It does so until a unit
+// has waited for longer than the policy gives the tasks it evicts, because the time that the others
+// take is unknown.
 func (p Preempt) patient(all []wish, at time.Time) bool {
 	return !slices.ContainsFunc(all, func(w wish) bool { return !at.Before(w.since.Add(p.within())) })
 }
 
-// triedInVain is what a policy remembers of room that was made, and that was not whole then, or
-// into which nobody of the job fitted: it reckons by less than the scheduler, such as how
-// devices lie to one another.
+// triedInVain remembers reservations that failed: they were incomplete, or no task of the job fit
+// into them. The policy uses less information than the scheduler, such as the topology of devices.
 type triedInVain struct {
-	last  int64         // the CreateRevision of the reservation that was the last such room
-	wait  time.Duration // how long is waited then
+	last  int64         // CreateRevision of the last failed reservation
+	wait  time.Duration // pause after it
 	until time.Time
-	// since is when all had ended for some room first, by the CreateRevision.
+	// since is when all evicted tasks had first ended, by the CreateRevision of the reservation.
 	since map[int64]time.Time
 }
 
-// The wait after room that was made in vain, which is doubled each time; and how long after all
-// have ended it is known to be in vain.
+// The pause after a failed reservation, doubled each time from vainFirst to vainMost; and the time
+// after the evicted tasks have ended until a reservation counts as failed.
 const (
 	vainFirst = time.Second
 	vainMost  = 5 * time.Minute
 	vainIdle  = 10 * time.Second
 )
 
-// note takes into account what becomes of a room.
+// note records the outcome of a reservation.
 func (x *triedInVain) note(s *esl.State, r *cluster.Reservation) {
 	switch {
 	case r.Current() && r.Grant.V.Phase == types.HandedOver:
@@ -122,7 +120,7 @@ func (x *triedInVain) note(s *esl.State, r *cluster.Reservation) {
 	}
 }
 
-// failed takes into account that a room is given up that was made in vain.
+// failed records a failed reservation that is given up.
 func (x *triedInVain) failed(s *esl.State, r *cluster.Reservation) {
 	if r.Info.Create != x.last {
 		x.last, x.wait = r.Info.Create, min(max(2*x.wait, vainFirst), vainMost)
@@ -130,8 +128,8 @@ func (x *triedInVain) failed(s *esl.State, r *cluster.Reservation) {
 	}
 }
 
-// awaitsLeaving reports whether somebody is about to end by whom there is more room: on the nodes that
-// it is made on, or, where it takes something of the whole cluster, anywhere.
+// awaitsLeaving reports whether a leaving task will free capacity for a reservation: on its nodes
+// or, if it takes cluster-wide resources, anywhere.
 func awaitsLeaving(s *esl.State, r *cluster.Reservation) bool {
 	for _, b := range r.Info.V.Bundles {
 		pools := slices.ContainsFunc(s.View.BundleNeeds(r.ID.Namespace, b.Requests), func(x cluster.Need) bool { return s.View.Pool(x.ID) != nil })
@@ -144,7 +142,7 @@ func awaitsLeaving(s *esl.State, r *cluster.Reservation) bool {
 	return false
 }
 
-// leaving returns who is about to leave a node; nil is none.
+// leaving returns the tasks that are leaving a node; n may be nil.
 func leaving(n *cluster.Node) (who []*cluster.Task) {
 	if n == nil {
 		return nil
@@ -157,8 +155,8 @@ func leaving(n *cluster.Node) (who []*cluster.Task) {
 	return who
 }
 
-// idle reports whether all that room is made by have ended for so long that the scheduler would
-// have handed it over, if it did.
+// idle reports whether the evicted tasks ended so long ago that the scheduler would have handed the
+// reservation over if it were enough.
 func (x *triedInVain) idle(s *esl.State, r *cluster.Reservation) bool {
 	if x.since == nil {
 		x.since = make(map[int64]time.Time)

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// manyUsers is a cluster of 100 nodes of 64 cores with so many users, of ten teams, and
-// so many tasks that wait.
+// manyUsers is a cluster of 100 nodes of 64 cores with so many users, in ten teams, and so many
+// waiting tasks.
 func manyUsers(tb testing.TB, users, tasks int) *esl.State {
 	tb.Helper()
 	v := cluster.New()
@@ -45,7 +45,7 @@ func manyUsers(tb testing.TB, users, tasks int) *esl.State {
 	return &esl.State{View: v, Now: time.Unix(100, 0), Namespace: "d", ID: "teams", Label: FairShare{}.Kind(), Kinds: testKinds()}
 }
 
-// BenchmarkFairShareNext is one look at 1,000 users with 100,000 tasks.
+// BenchmarkFairShareNext is one call for 1,000 users with 100,000 tasks.
 func BenchmarkFairShareNext(b *testing.B) {
 	s := manyUsers(b, 1000, 100_000)
 	s.Referring()
@@ -56,7 +56,7 @@ func BenchmarkFairShareNext(b *testing.B) {
 	}
 }
 
-// TestFairShareInTransactions has more to do than fits in one: as much as does.
+// TestFairShareInTransactions has more changes than fit in one transaction: it does as many as fit.
 func TestFairShareInTransactions(t *testing.T) {
 	plan := FairShare{Anyone: 1}.Next(manyUsers(t, 200, 400))
 	if len(plan.Set) != esl.PerPlan {
@@ -64,7 +64,7 @@ func TestFairShareInTransactions(t *testing.T) {
 	}
 }
 
-// testKinds are the kinds of the family.
+// testKinds are the kinds of this package.
 func testKinds() esl.Kinds {
 	return esl.Kinds{}.With(func() esl.Policy { return FairShare{} }, func() esl.Policy { return Share{} })
 }

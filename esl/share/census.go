@@ -12,24 +12,24 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A census is who shares a cluster: what everybody has, and what he waits for.
+// A census lists the users of a cluster: what each has, and what each waits for.
 type census struct {
 	s    *esl.State
 	over []string
-	// capacity is what there is to be shared of each resource, in what is drawn on pools.
+	// capacity is how much of each resource is shared, in units of the pools.
 	capacity []float64
 	users    []*user
 	byPath   map[string]*user
-	// asked remembers what vectors ask for: most tasks ask for the same as others.
+	// asked caches the requests by vector: most tasks share theirs with others.
 	asked map[*types.Request][]float64
 	tree  *sharer
-	// nodes are the rooms of those that take tasks, taken where something is collected.
+	// nodes are those that take tasks; taken are nodes where capacity is being collected.
 	nodes []*esl.Room
 	taken map[string]bool
-	// rooms are what is collected, ids those under which more may be.
+	// rooms are the reservations of the policy, ids the free ids for more.
 	rooms []*cluster.Reservation
 	ids   []string
-	// seeking are those that no node has room for, though their share is there.
+	// seeking are tasks within their share that fit on no node.
 	seeking []waitingTask
 }
 
@@ -39,28 +39,28 @@ type user struct {
 	path  string
 	pools []string
 	rids  []types.ResourceID
-	// part is how much of everything is his if everybody wants all.
+	// part is the user's fraction of everything if all users want all.
 	part float64
-	// cap is what his pools are at present, -1 where there is none.
+	// cap is the current capacity of the user's pools, -1 where there is none.
 	cap []types.Quantity
-	// held is what his tasks have, waits what those ask for that only wait for it.
+	// held is what the tasks have; waits is what tasks request that wait only for it.
 	held, waits []float64
-	// unit is the smallest of what waits as a whole, a task or a gang; nil if nothing does.
+	// unit is the smallest waiting task or gang; nil if nothing waits.
 	unit []float64
-	// oldest is when what has waited longest was submitted, served when one of his was
-	// bound last, joined when the first of his tasks was submitted that have not ended, in
-	// Unix nanoseconds; 0: none.
+	// oldest is when the longest waiting task was submitted, served when a task was bound last,
+	// joined when the first task that has not ended was submitted, in Unix nanoseconds; 0 means
+	// none.
 	oldest, served, joined int64
-	// jobs are those of which some has not ended; ran is how many of their tasks have begun,
-	// and took how long they took together, until now.
+	// jobs are those with tasks that have not ended; ran is how many of their tasks have begun, and
+	// took the sum of their durations until now.
 	jobs []string
 	ran  int
 	took time.Duration
-	// bound are his tasks that run by themselves, in no order.
+	// bound are the tasks with a node outside reservations, in no order.
 	bound []*cluster.Task
 }
 
-// census counts.
+// census takes a census.
 func (p FairShare) census(s *esl.State) *census {
 	c := &census{s: s, over: p.over(), byPath: make(map[string]*user), asked: make(map[*types.Request][]float64)}
 	c.rooms, c.ids = reservedRooms(s)
@@ -79,7 +79,7 @@ func (p FairShare) census(s *esl.State) *census {
 	return c
 }
 
-// gangs returns the reservations that wait to be granted, by job.
+// gangs returns the reservations that wait for a grant, by job.
 func (c *census) gangs() map[string][]*cluster.Reservation {
 	out := make(map[string][]*cluster.Reservation)
 	for id, r := range c.s.View.Reservations {
@@ -90,7 +90,7 @@ func (c *census) gangs() map[string][]*cluster.Reservation {
 	return out
 }
 
-// user returns that of a path.
+// user returns the user with a path, and creates it if needed.
 func (c *census) user(path string) *user {
 	if u := c.byPath[path]; u != nil {
 		return u
@@ -163,7 +163,7 @@ func (c *census) count(p FairShare, path, job string, gangs []*cluster.Reservati
 	}
 }
 
-// wait adds what waits as a whole.
+// wait adds a waiting task or gang.
 func (u *user) wait(amounts []float64, submitted int64) {
 	most := 0.0
 	for _, a := range amounts {
@@ -183,8 +183,8 @@ func (u *user) wait(amounts []float64, submitted int64) {
 	}
 }
 
-// smaller reports whether a is the smaller of two vectors: by the first resource in which
-// they differ.
+// smaller reports whether a is the smaller of two vectors: by the first resource in which they
+// differ.
 func smaller(a, b []float64) bool {
 	for r := range a {
 		if a[r] != b[r] {
@@ -194,8 +194,8 @@ func smaller(a, b []float64) bool {
 	return false
 }
 
-// asks returns what a task draws on the pools of a user; nil if it draws on what a
-// reservation holds, or does not wait for these alone. Nothing is kept free for it then.
+// asks returns what a task draws on the pools of a user; nil if a reservation holds it, or if the
+// task waits for other resources, too. No capacity is kept free for such a task.
 func (c *census) asks(u *user, t *cluster.TaskValue) []float64 {
 	for _, a := range t.Alternatives {
 		if out := c.resolve(u, t.Job, t.Requests.Plus(a.Requests)); out != nil {
@@ -224,7 +224,7 @@ func (c *census) resolve(u *user, job string, requests types.Requests) []float64
 			out[r] = float64(x.Amount)
 		} else if rid := types.Resolve(c.s.Namespace, x.Name); !rid.Physical() && !taskset.IsSharePool(x.Name) && !c.there(rid, x.Amount) {
 			c.s.NoteLacking(job, rid)
-			return nil // but for the share of another tree, which goes by this one as well
+			return nil // except a pool of another tree, which in turn waits for this one
 		}
 	}
 	for _, n := range c.s.View.Nodes {
@@ -235,8 +235,7 @@ func (c *census) resolve(u *user, job string, requests types.Requests) []float64
 	return nil
 }
 
-// there reports whether an ephemeral resource is there, so that who asks for it does not
-// wait for it.
+// there reports whether an ephemeral resource is free, so that a request does not wait for it.
 func (c *census) there(rid types.ResourceID, amount types.Quantity) bool {
 	v := c.s.View
 	if pool := v.Pool(rid); pool != nil {
@@ -245,15 +244,15 @@ func (c *census) there(rid types.ResourceID, amount types.Quantity) bool {
 	return v.Everywhere[rid] != nil || len(v.At(rid)) > 0
 }
 
-// total returns what there is to be shared: what the nodes have that tasks may be bound
-// to, and what is still in use on others; less what tasks have that take no part.
+// total returns the shared capacity: that of nodes that take tasks, and what is still in use on
+// others, less what tasks outside the policy have.
 func (c *census) total() []float64 {
 	out := make([]float64, len(c.over))
 	for r, resource := range c.over {
 		rid := types.ResourceID(resource)
 		used := 0.0
 		for _, room := range c.rooms {
-			used -= c.collected(room, resource) // it is for who takes part
+			used -= c.collected(room, resource) // it is for users of the policy
 		}
 		for _, n := range c.s.View.Nodes {
 			held := float64(drawn(resource, n.Used(rid)))
@@ -272,7 +271,7 @@ func (c *census) total() []float64 {
 	return out
 }
 
-// grow makes the tree of those who are there.
+// grow makes the tree of the present users.
 func (c *census) grow(all Team) *sharer {
 	root := &sharer{weight: 1}
 	type team struct {
@@ -307,7 +306,7 @@ func (c *census) grow(all Team) *sharer {
 	return root
 }
 
-// parts divides everything by weight alone, as if everybody wanted all.
+// parts divides everything by weight alone, as if all users wanted all.
 func (t *sharer) parts(rate float64) {
 	t.rate = rate
 	sum := 0.0

@@ -1,38 +1,37 @@
 package share
 
-// A sharer is a team or a user in a tree of shares, while the capacity of a cluster is
-// shared out among them. Only those without others below them have a demand.
+// A sharer is a team or a user in a tree of shares, while capacity is divided. Only leaves have a
+// demand.
 type sharer struct {
 	weight float64
 	of     []*sharer
 	// demand is what it could use, by resource: what it has and what it waits for.
 	demand []float64
-	// given is what it is entitled to of that.
+	// given is how much of the demand it is entitled to.
 	given []float64
 
-	// dominant is the largest part of a resource that the demand is.
+	// dominant is the largest fraction of a resource in the demand.
 	dominant float64
-	// done is the part of the demand that is given.
+	// done is the fraction of the demand that is given.
 	done float64
-	// rate is how fast its dominant share grows at present; 0: it has what it wants, or
-	// what it needs is given out.
+	// rate is how fast its dominant share grows now; 0 means that its demand is met, or that a
+	// resource it needs is exhausted.
 	rate   float64
 	active bool
 }
 
-// shareOut gives everybody below t his entitlement: hierarchical, weighted max-min
-// fairness of dominant shares. All grow together from nothing, what a team gets being
-// divided among those of it that still grow, each at the rate of its weight. Who has
-// what he wants stops, as does who needs a resource of which nothing is left, and what
-// would have been his goes to the others of his team first. So
+// shareOut computes the entitlement of each leaf below t: hierarchical, weighted max-min fairness
+// of dominant shares. All leaves grow from zero at the same time. The rate of a team is divided by
+// weight among its members that still grow. A leaf stops when its demand is met, or when a resource
+// it needs is exhausted. Its rate goes to the others of its team first. So
 //
-//   - nothing is left of some resource that is wanted, by whoever wants more;
-//   - everybody has at least the part of the cluster that his weights say, of the
-//     resource that he needs most, or all that he wants;
-//   - of one resource, it is hierarchical max-min fairness; without teams, and with equal
+//   - of some resource that an unmet leaf wants, nothing is left;
+//   - each leaf has all that it wants or, of the resource that it needs most, at least
+//     the fraction of the cluster that its weights give;
+//   - for one resource, it is hierarchical max-min fairness; without teams, and with equal
 //     weights, it is dominant resource fairness.
 //
-// A resource that the cluster has nothing of limits nobody.
+// A resource of which the cluster has nothing limits no leaf.
 func (t *sharer) shareOut(capacity []float64) {
 	leaves := t.leaves(nil)
 	free := make([]float64, len(capacity))
@@ -52,7 +51,7 @@ func (t *sharer) shareOut(capacity []float64) {
 	}
 }
 
-// leaves appends those without others below them.
+// leaves appends the leaves below t.
 func (t *sharer) leaves(to []*sharer) []*sharer {
 	if len(t.of) == 0 {
 		return append(to, t)
@@ -63,7 +62,7 @@ func (t *sharer) leaves(to []*sharer) []*sharer {
 	return to
 }
 
-// begin has a leaf want its demand, and have nothing.
+// begin resets a leaf to nothing given.
 func (t *sharer) begin(capacity []float64) {
 	t.given = make([]float64, len(capacity))
 	t.dominant, t.done = 0, 0
@@ -72,10 +71,10 @@ func (t *sharer) begin(capacity []float64) {
 			t.dominant = max(t.dominant, t.demand[r]/c)
 		}
 	}
-	t.active = t.dominant > tiny // less cannot be divided by
+	t.active = t.dominant > tiny // a smaller one cannot divide
 }
 
-// wake notes which teams have somebody who still grows, and reports whether t does.
+// wake marks the teams with a member that still grows, and reports whether t is active.
 func (t *sharer) wake() bool {
 	if len(t.of) == 0 {
 		return t.active
@@ -89,7 +88,7 @@ func (t *sharer) wake() bool {
 	return t.active
 }
 
-// flow divides a rate among those who still grow.
+// flow divides a rate among the members that still grow.
 func (t *sharer) flow(rate float64) {
 	t.rate = rate
 	weights := 0.0
@@ -141,10 +140,10 @@ func step(leaves []*sharer, free []float64) float64 {
 	return least
 }
 
-// tiny is a difference that is none.
+// tiny is a negligible difference.
 const tiny = 1e-9
 
-// grow gives a leaf what its rate is for dt, of what is free.
+// grow gives a leaf its rate for dt, out of free.
 func (t *sharer) grow(dt float64, free []float64) {
 	if !t.active {
 		return
@@ -159,7 +158,7 @@ func (t *sharer) grow(dt float64, free []float64) {
 	}
 }
 
-// blocked reports whether nothing is left of a resource that a leaf needs.
+// blocked reports whether a resource that a leaf needs is exhausted.
 func (t *sharer) blocked(free, capacity []float64) bool {
 	for r, c := range capacity {
 		if c > 0 && t.demand[r] > 0 && free[r] <= tiny*c {

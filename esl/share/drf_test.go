@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// one is a user of some weight who wants so much of each resource.
+// one is a user with a weight and a demand.
 func one(weight float64, demand ...float64) *sharer { return &sharer{weight: weight, demand: demand} }
 
 func group(weight float64, of ...*sharer) *sharer { return &sharer{weight: weight, of: of} }
@@ -82,7 +82,7 @@ func drawTree(t *rapid.T, depth, resources int) *sharer {
 	return team
 }
 
-// TestShareOutFair checks of any tree what the comment of shareOut promises.
+// TestShareOutFair checks the guarantees in the comment of shareOut for any tree.
 func TestShareOutFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		resources := rapid.IntRange(1, 3).Draw(t, "resources")
@@ -126,8 +126,8 @@ func TestShareOutFair(t *testing.T) {
 	})
 }
 
-// TestShareOutNoGain: who says that he wants more, or has another weigh less, gives him
-// no more, of one resource; and who leaves takes nothing from the others.
+// TestShareOutNoGain: for one resource, a user gains nothing by a larger demand or by a smaller
+// weight of another; and a user that leaves takes nothing from the others.
 func TestShareOutNoGain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		demands := rapid.SliceOfN(rapid.Float64Range(0, 50), 2, 6).Draw(t, "demands")
@@ -176,8 +176,7 @@ func BenchmarkShareOut(b *testing.B) {
 	}
 }
 
-// TestShareOutOfNothing: who wants next to nothing, too little to be divided by, holds up
-// nobody.
+// TestShareOutOfNothing: a demand too small to divide holds up no other user.
 func TestShareOutOfNothing(t *testing.T) {
 	users := group(1, one(1, 5e-324), one(1, 50), one(1, 1e-300))
 	users.shareOut([]float64{60})

@@ -14,8 +14,8 @@ import (
 	"github.com/escher-sched/escher/esl/share"
 )
 
-// Two users of a cluster of four cores: the one who has paid for more of it gets three of
-// them, as long as the other one has work too.
+// ExampleFairShare has two users on four cores: the one with the larger weight gets three of them,
+// as long as the other one has work too.
 func ExampleFairShare() {
 	users := map[string]share.Team{"alice": {Weight: 3}, "bob": {}}
 	err := until([]int{3, 1}, share.FairShare{Of: users, Over: []string{"cpu"}},
@@ -24,22 +24,22 @@ func ExampleFairShare() {
 	// Output: alice runs 3 tasks, bob 1: <nil>
 }
 
-// Two jobs in a queue that lets two tasks run at once: those of the first come first.
+// ExampleQueue has two jobs in a queue that lets two tasks run at once: the first job comes first.
 func ExampleQueue() {
 	err := until([]int{2, 0}, admission.Queue{Limit: 2}, admission.Queued{In: "all"}, admission.Queued{In: "all"})
 	fmt.Println("the first job runs 2 tasks:", err)
 	// Output: the first job runs 2 tasks: <nil>
 }
 
-// Two flows that take turns at what a queue lets in.
+// ExampleFairQueue has two flows that take turns.
 func ExampleFairQueue() {
 	err := until([]int{1, 1}, admission.FairQueue{Limit: 2, Anyone: 1}, admission.Flow{In: "all", As: "alice"}, admission.Flow{In: "all", As: "bob"})
 	fmt.Println("alice runs 1 task, bob 1:", err)
 	// Output: alice runs 1 task, bob 1: <nil>
 }
 
-// until declares a shared policy, submits a job of many short tasks for each of the
-// policies, and waits until so many of each run.
+// until declares a shared policy, submits a job of many short tasks for each of the policies, and
+// waits until so many of each run.
 func until(want []int, shared esl.Shared, policies ...esl.Policy) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

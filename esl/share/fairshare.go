@@ -12,39 +12,39 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// FairShare divides the cluster among users and teams of users, by weight: hierarchical
-// max-min fairness of dominant shares (DRF), over several resources. It is shared: jobs
-// name it by Share. What one does not use is lent to the others, and taken back when he
-// wants it: nothing new of those is bound until they are back at their share, and what
-// runs too long is evicted if Reclaim says so.
+// FairShare divides the cluster among users and teams of users, by weight: hierarchical max-min
+// fairness of dominant shares (DRF), over several resources. It is shared: jobs name it by Share.
+// Capacity that a user does not use is lent to others, and taken back on demand: no new task of a
+// borrower is bound until it is back at its share. If Reclaim says so, tasks over the share are
+// evicted after that time.
 type FairShare struct {
-	// Of are the teams and users by name.
+	// Of holds the teams and users by name.
 	Of map[string]Team `json:"of,omitempty" desc:"teams and users, by name" keys:"word" or:"anyone"`
-	// Anyone is the weight of each who is not named; 0: there are no others.
+	// Anyone is the weight of each user without a name here; 0 allows no others.
 	Anyone float64 `json:"anyone,omitempty" desc:"weight of each user who is not named; nobody else may take part if it is left out" min:"0" max:"1000000"`
-	// Over are the resources that are shared; none: cpu, memory and gpu.
+	// Over names the shared resources; none means cpu, memory and gpu.
 	Over []string `json:"over,omitempty" desc:"resources that are shared: cpu, memory and gpu if it is left out" is:"shared"`
-	// Reclaim is how long somebody waits for his share before what others have over
-	// theirs is evicted; 0: until it ends.
+	// Reclaim is how long a user waits for its share before tasks of users over theirs are evicted;
+	// 0 means never.
 	Reclaim manifest.Duration `json:"reclaim,omitempty" desc:"how long somebody waits for his share before tasks of those who are over theirs are evicted, the youngest first; never if it is left out" zero:"is not never: give a longer time, or leave it out to have nobody evicted"`
 }
 
 // Team is a user, or a team of users and teams.
 type Team struct {
-	// Weight is how much it gets beside the others of its team; 0 is 1.
+	// Weight is relative to the other members of its team; 0 means 1.
 	Weight float64 `json:"weight,omitempty" desc:"how much it gets beside the others of its team; 1 if it is left out" zero:"is no part: leave out who is to have none, or leave weight out for 1" max:"1000000"`
-	// Of and Anyone are as of FairShare; neither: it is a user.
+	// Of and Anyone are as in FairShare; without both, it is a user.
 	Of     map[string]Team `json:"of,omitempty" desc:"its teams and users, by name" keys:"word"`
 	Anyone float64         `json:"anyone,omitempty" desc:"weight of each of its users who is not named" min:"0" max:"1000000"`
 }
 
-// Kind is fair-share.
+// Kind returns fair-share.
 func (FairShare) Kind() string { return "fair-share" }
 
-// team is the tree as the team of all.
+// team returns the whole tree as a team.
 func (p FairShare) team() Team { return Team{Of: p.Of, Anyone: p.Anyone} }
 
-// over returns the resources that are shared.
+// over returns the shared resources.
 func (p FairShare) over() []string {
 	if len(p.Over) == 0 {
 		return []string{string(types.CPU), string(types.Memory), string(types.GPU)}
@@ -52,11 +52,11 @@ func (p FairShare) over() []string {
 	return p.Over
 }
 
-// Pace is how often it looks at most: what changes in between is looked at once, and
-// pools, on which binds in flight depend, change no more often.
+// Pace bounds how often Next is called. It also bounds changes of pools, on which pending binds
+// depend.
 func (FairShare) Pace() time.Duration { return 100 * time.Millisecond }
 
-// Apply refuses: it is for jobs to name it.
+// Apply refuses: jobs name it by Share.
 func (p FairShare) Apply(*esl.Group) error {
 	return esl.Invalid("fair-share is shared: declare it under an id, and have jobs name it by the policy share")
 }
@@ -98,11 +98,11 @@ func (t Team) validate(path string) error {
 	return errors.Join(errs...)
 }
 
-// maxWeight is how large a weight may be.
+// maxWeight is the largest weight.
 const maxWeight = 1e6
 
-// validateUser checks a name of a tree: names of resources are made of it, with dots
-// between the parts.
+// validateUser checks a name in the tree: names of resources contain it, with dots between the
+// parts.
 func validateUser(field, name string) error {
 	if strings.Contains(name, ".") {
 		return esl.Invalid("%s: %q contains a dot: use letters, digits, '-' and '_'", field, name)
@@ -110,7 +110,7 @@ func validateUser(field, name string) error {
 	return types.ValidateName(field, name)
 }
 
-// Declare has no resources: those of a user are there while he has jobs.
+// Declare returns no resources: the pools of a user exist while the user has jobs.
 func (p FairShare) Declare(id string) ([]esl.Set, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (p FairShare) eachUser(path string, of map[string]Team, f func(as string) e
 	return nil
 }
 
-// named checks that the pools of a user have names.
+// named checks the names of the pools of a user.
 func (p FairShare) named(id, as string) error {
 	for _, r := range p.over() {
 		if name := sharePool(id, as, r); len(name) > types.MaxName {
@@ -143,7 +143,7 @@ func (p FairShare) named(id, as string) error {
 	return nil
 }
 
-// user checks that there is a user of that path, a/alice.
+// user checks that the tree has a user with a path, such as a/alice.
 func (p FairShare) user(as string) error {
 	at, path := p.team(), ""
 	for name := range strings.SplitSeq(as, "/") {
@@ -172,8 +172,7 @@ func someName(t Team) string {
 	return "NAME"
 }
 
-// weight is that of a name in a team. Who was in it, and is no more, has 1 until his jobs
-// have ended.
+// weight returns the weight of a name in a team. A removed name has 1 until its jobs have ended.
 func (t Team) weight(name string) float64 {
 	w := t.Anyone
 	if c, ok := t.Of[name]; ok {
@@ -185,13 +184,13 @@ func (t Team) weight(name string) float64 {
 	return w
 }
 
-// sharePool is the pool that tasks of a user draw on.
+// sharePool returns the name of the pool that tasks of a user draw on.
 func sharePool(id, as, resource string) string {
 	return esl.OwnName(id, FairShare{}.Kind(), strings.ReplaceAll(as+"."+resource, "/", "."))
 }
 
-// drawn is how much of a pool an amount of a resource draws: of memory and disk, a
-// thousandth for each thousandth of a MiB, rounded up, so that people can read it.
+// drawn is how much of a pool an amount of a resource draws. Pools of memory and disk count MiB,
+// rounded up to a thousandth, to be readable.
 func drawn(resource string, q types.Quantity) types.Quantity {
 	if types.UnitOf(types.ResourceID(resource)) != types.Bytes {
 		return q
@@ -200,21 +199,21 @@ func drawn(resource string, q types.Quantity) types.Quantity {
 	return q/mi*1000 + (q%mi*1000+mi-1)/mi
 }
 
-// Share has the tasks of a job take part in a FairShare as a user.
+// Share makes the tasks of a job take part in a FairShare as a user.
 type Share struct {
 	// In is the id of the FairShare.
 	In string `json:"in" desc:"the fair-share that the tasks take part in, by its name" is:"name"`
-	// As is the user, with the teams that he is in before him: a/alice.
+	// As is the user, with its teams before it: a/alice.
 	As string `json:"as" desc:"the user whose share it is, with his teams before him: a/alice" is:"path"`
 }
 
-// Kind is share.
+// Kind returns share.
 func (Share) Kind() string { return "share" }
 
-// Shared is the FairShare.
+// Shared returns the id of the FairShare.
 func (p Share) Shared() string { return p.In }
 
-// Apply has every task ask for as much of what the user has as it asks for of the nodes.
+// Apply makes every task request as much from the user's pools as from its node.
 func (p Share) Apply(g *esl.Group) error {
 	fair, ok := g.Shared[p.In].(FairShare)
 	if !ok {
@@ -234,7 +233,7 @@ func (p Share) Apply(g *esl.Group) error {
 	}
 	cover()
 	g.Finally(func() error {
-		cover() // what other policies ask for
+		cover() // adds requests of other policies
 		if i := slices.Index(takes, false); i >= 0 {
 			return esl.Invalid("tasks[%d].requests: it asks for nothing of %s, and would take no share: ask for some, or leave share out", i, strings.Join(fair.over(), ", "))
 		}
@@ -243,7 +242,7 @@ func (p Share) Apply(g *esl.Group) error {
 	return nil
 }
 
-// cover has a task draw on the pools of the user, and reports whether it does.
+// cover makes a task draw on the pools of the user, and reports whether it does.
 func (p Share) cover(t *types.Task, over []string) bool {
 	var any bool
 	if t.Requests, any = p.covered(t.Requests, over); len(t.Alternatives) == 0 {
@@ -259,7 +258,7 @@ func (p Share) cover(t *types.Task, over []string) bool {
 	return any || each
 }
 
-// covered returns requests with what they draw on the pools.
+// covered returns requests with the amounts they draw on the pools.
 func (p Share) covered(requests types.Requests, over []string) (types.Requests, bool) {
 	more := make(map[string]types.Quantity)
 	any := false

@@ -25,8 +25,8 @@ func teams() share.FairShare {
 	}, Over: []string{"cpu"}}
 }
 
-// TestFairShareJoins has users join one after the other, and leave: each has his share
-// within ten seconds, the cluster is full, and nothing is left in the end.
+// TestFairShareJoins lets users join one after the other, and leave: each has its share within ten
+// seconds, the cluster is full, and nothing is left in the end.
 func TestFairShareJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(5, 4)}, "teams", teams())
@@ -60,8 +60,8 @@ func TestFairShareJoins(t *testing.T) {
 	})
 }
 
-// TestFairShareReclaimsOnce has a user come whose share another one had all of, with nothing
-// left that waits: what is evicted of that does not come back in its place.
+// TestFairShareReclaimsOnce adds a user whose share another user had, without waiting tasks:
+// evicted tasks of that user do not come back in its place.
 func TestFairShareReclaimsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := share.FairShare{Anyone: 1, Over: []string{"cpu"}, Reclaim: manifest.Duration(10 * time.Second)}
@@ -80,8 +80,8 @@ func TestFairShareReclaimsOnce(t *testing.T) {
 	})
 }
 
-// TestFairShareReclaim has a user come when all is taken by tasks that do not end: after
-// the time that is stated, and not before, he has his share, and nobody less than his.
+// TestFairShareReclaim adds a user when endless tasks take everything: after the stated time, and
+// not before, it has its share, and none has less than its own.
 func TestFairShareReclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := teams()
@@ -93,7 +93,7 @@ func TestFairShareReclaim(t *testing.T) {
 		other := s.Submit(esl.Copies(20, hollow.Task(1000)), esltest.As("b/carol"))
 		time.Sleep(29 * time.Second)
 		s.Shares("cpu", 0, map[string]float64{"a.alice": 16, "b.carol": 0})
-		s.StopKeeping() // its successor knows what it knew
+		s.StopKeeping() // its successor has the same knowledge
 		s.Keep()
 		time.Sleep(5 * time.Second)
 		s.Shares("cpu", 0, map[string]float64{"a.alice": 8, "b.carol": 8})
@@ -116,8 +116,7 @@ func TestFairShareReclaim(t *testing.T) {
 	})
 }
 
-// TestFairShareDominant shares two resources: the example of the paper on DRF, six times
-// as large.
+// TestFairShareDominant shares two resources: the example of the paper on DRF, six times as large.
 func TestFairShareDominant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := hollow.Node{Name: "big", Capacity: map[string]types.Quantity{"cpu": 54_000, "memory": 108 << 30}}
@@ -138,8 +137,7 @@ func TestFairShareDominant(t *testing.T) {
 	})
 }
 
-// TestFairShareTurns has more users than there is room for: all get their turn, whoever
-// was first.
+// TestFairShareTurns has more users than fit: all get their turn, in any order of arrival.
 func TestFairShareTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 4)}, "teams", share.FairShare{Anyone: 1, Over: []string{"cpu"}})
@@ -166,8 +164,8 @@ func TestFairShareTurns(t *testing.T) {
 	})
 }
 
-// TestFairShareOfWhatWaits keeps no share for what cannot run anyway: what waits for
-// another resource, or is too large for any node.
+// TestFairShareOfWhatWaits keeps no share for tasks that cannot run anyway: those that wait for
+// another resource, or are too large for any node.
 func TestFairShareOfWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(2, 8)}, "teams", teams())
@@ -187,7 +185,7 @@ func TestFairShareOfWhatWaits(t *testing.T) {
 	})
 }
 
-// TestFairShareAfterLoss loses half of the cluster: what is left is shared as before.
+// TestFairShareAfterLoss loses half of the cluster: the rest is shared as before.
 func TestFairShareAfterLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(4, 6)}, "teams", teams())
@@ -231,7 +229,7 @@ func TestFairShareWhy(t *testing.T) {
 	})
 }
 
-// TestFairShareRefuses: what is wrong is said before anything is written.
+// TestFairShareRefuses reports errors before anything is written.
 func TestFairShareRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 4)}, "teams", teams())

@@ -16,8 +16,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestGatesAreWoken submits tasks that ask for what comes later, when nothing else happens:
-// whoever lets them in, or keeps a share for them, is asked then.
+// TestGatesAreWoken submits tasks that request resources which appear later, without other events:
+// the policies that admit them, or keep a share for them, are called then.
 func TestGatesAreWoken(t *testing.T) {
 	set := func(s *esltest.Sharing, capacity types.Quantity, where controlplane.Where) {
 		s.T.Helper()

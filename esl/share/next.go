@@ -14,9 +14,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Next makes the pools of users what they are entitled to now, removes those of users
-// without jobs, makes room for who has a share that is free in pieces alone, and evicts what
-// is over a share for too long.
+// Next sets the pools of users to their current entitlement, and removes the pools of users without
+// jobs. It reserves capacity where a share is free only in fragments, and evicts tasks that are
+// over a share for too long.
 func (p FairShare) Next(s *esl.State) esl.Plan {
 	c := p.census(s)
 	c.tree.shareOut(c.capacity)
@@ -37,13 +37,13 @@ func (p FairShare) Next(s *esl.State) esl.Plan {
 		return esl.Plan{Evict: evict, Reason: reason}
 	}
 	if slices.ContainsFunc(c.users, func(u *user) bool { return u.unit != nil }) {
-		plan.RequeueAfter = s.Now.Add(time.Second) // for turns, reclaim, and what others than users have
+		plan.RequeueAfter = s.Now.Add(time.Second) // for turns, reclaim, and tasks outside the policy
 	}
 	return plan
 }
 
-// targets returns what the pools of each user should be. What nobody wants is offered to
-// everybody: who comes first has it. What is scarce is given out in whole tasks.
+// targets returns the desired pools of each user. Unwanted capacity is in all of them: first come,
+// first served. Scarce capacity is given in whole tasks.
 func (c *census) targets() map[*user][]float64 {
 	spare := make([]float64, len(c.over))
 	copy(spare, c.capacity)
@@ -67,7 +67,7 @@ func (c *census) targets() map[*user][]float64 {
 	return out
 }
 
-// units returns how many of a unit an amount is enough for.
+// units returns for how many units an amount is enough.
 func units(amount, unit []float64) float64 {
 	n := math.Inf(1)
 	for r := range unit {
@@ -88,7 +88,7 @@ func (u *user) has(n float64) bool {
 	return true
 }
 
-// sets returns what is to be changed of the pools: those that are lowered first.
+// sets returns the changes of the pools: lowered ones come first.
 func (c *census) sets(targets map[*user][]float64) []esl.Set {
 	var lower, raise []esl.Set
 	for _, u := range c.users {
@@ -112,11 +112,10 @@ func (c *census) sets(targets map[*user][]float64) []esl.Set {
 	return append(lower, raise...)
 }
 
-// near is by how much a pool may differ from what it should be: each change of it makes
-// binds in flight conflict.
+// near is the tolerated deviation of a pool: each change of a pool makes pending binds conflict.
 const near = 0.01
 
-// fits reports whether the pools of a user are well enough as they are.
+// fits reports whether the pools of a user are close enough to their target.
 func (c *census) fits(u *user, target []float64) bool {
 	for r := range target {
 		now := float64(u.cap[r])
@@ -124,10 +123,10 @@ func (c *census) fits(u *user, target []float64) bool {
 		fits := false
 		switch {
 		case now < 0:
-			fits = u.demand[r] == 0 // he has never asked for it
-		case u.unit == nil && u.held[r] > target[r]*(1+near): // what is evicted is not to be back at once
+			fits = u.demand[r] == 0 // never requested
+		case u.unit == nil && u.held[r] > target[r]*(1+near): // evicted tasks must not come back at once
 			fits = now <= target[r]*(1+near)
-		case u.unit == nil: // nothing waits: what is more than he needs harms nobody
+		case u.unit == nil: // nothing waits, so a surplus does no harm
 			fits = now >= max(u.given[r], u.part*c.capacity[r])*(1-near)
 		case spare > near*c.capacity[r] && spare > u.unit[r]: // there is enough for all
 			fits = now >= u.given[r]+spare/4
@@ -143,7 +142,7 @@ func (c *census) fits(u *user, target []float64) bool {
 	return true
 }
 
-// unused returns the removal of the pools of those who have no jobs any more.
+// unused returns the removal of pools of users without jobs.
 func (p FairShare) unused(c *census) []esl.Set {
 	prefix := esl.OwnName(c.s.ID, p.Kind(), "") + "."
 	inUse := make(map[types.ResourceID]bool)
@@ -164,8 +163,8 @@ func (p FairShare) unused(c *census) []esl.Set {
 	return out
 }
 
-// reclaim returns what is to be evicted: of those who are over their share for as long as
-// somebody has waited for his, the youngest tasks, and no more than those lack who wait.
+// reclaim returns the evictions: the youngest tasks of users over their share for as long as
+// another user has waited for its own, but no more than the waiting users lack.
 func (p FairShare) reclaim(c *census, targets map[*user][]float64) ([]esl.Evict, string) {
 	if p.Reclaim <= 0 {
 		return nil, ""
@@ -178,7 +177,7 @@ func (p FairShare) reclaim(c *census, targets map[*user][]float64) ([]esl.Evict,
 	var whose []string
 	for _, u := range c.users {
 		if c.since(u.served) < time.Duration(p.Reclaim) {
-			continue // he was not over it all the time
+			continue // was not over it all the time
 		}
 		slices.SortFunc(u.bound, func(a, b *cluster.Task) int {
 			return cmp.Or(cmp.Compare(b.Status.V.Bound, a.Status.V.Bound), strings.Compare(a.ID.ID, b.ID.ID))
@@ -202,13 +201,13 @@ func (p FairShare) reclaim(c *census, targets map[*user][]float64) ([]esl.Evict,
 	return out, "over their share for " + time.Duration(p.Reclaim).String() + ": " + strings.Join(whose, ", ")
 }
 
-// since returns how long ago that was.
+// since returns the time since then.
 func (c *census) since(unixNano int64) time.Duration {
 	return time.Duration(c.s.Now.UnixNano() - unixNano)
 }
 
-// lack returns what those lack who have waited so long for their share, in whole tasks,
-// beyond what is leaving already.
+// lack returns what users lack that have waited so long for their share, in whole tasks, less what
+// is leaving already.
 func (c *census) lack(targets map[*user][]float64, after time.Duration) []float64 {
 	lack := make([]float64, len(c.over))
 	for _, u := range c.users {
@@ -237,7 +236,7 @@ func (c *census) lack(targets map[*user][]float64, after time.Duration) []float6
 	return lack
 }
 
-// asksHeld returns what a task that runs has of the pools, nil if a reservation holds it.
+// asksHeld returns what a running task has of the pools, nil if a reservation holds it.
 func (c *census) asksHeld(u *user, t *cluster.TaskValue) []float64 {
 	out := make([]float64, len(c.over))
 	any := false
@@ -251,7 +250,7 @@ func (c *census) asksHeld(u *user, t *cluster.TaskValue) []float64 {
 	return out
 }
 
-// keepsShare reports whether a user still has his share without some of what he has.
+// keepsShare reports whether a user keeps its share without an amount.
 func keepsShare(u *user, without, target []float64) bool {
 	for r := range without {
 		if without[r] > 0 && u.held[r]-without[r] < target[r]*(1-tiny) {
@@ -261,7 +260,7 @@ func keepsShare(u *user, without, target []float64) bool {
 	return true
 }
 
-// helpsAny reports whether somebody lacks some of it.
+// helpsAny reports whether some of an amount is lacking.
 func helpsAny(takes, lack []float64) bool {
 	for r := range takes {
 		if takes[r] > 0 && lack[r] > 0 {

@@ -18,13 +18,13 @@ import (
 	"github.com/escher-sched/escher/esl/share"
 )
 
-// stock is what a stock etcd takes.
+// stock is a store with the limits of a stock etcd.
 func stock() controlplane.Store {
 	return memstore.New(memstore.WithLimits(etcdstore.StockLimits()))
 }
 
-// TestSharedOnStockEtcd has many users, flows and tasks that are let in at once, which are
-// more changes than a stock etcd takes in one transaction.
+// TestSharedOnStockEtcd has many users, flows and tasks that are admitted at once: more changes
+// than a transaction of a stock etcd takes.
 func TestSharedOnStockEtcd(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -57,7 +57,7 @@ func TestSharedOnStockEtcd(t *testing.T) {
 	}
 }
 
-// TestPlacementOnStockEtcd opens more nodes than a stock etcd takes in one transaction.
+// TestPlacementOnStockEtcd opens more nodes than a transaction of a stock etcd takes.
 func TestPlacementOnStockEtcd(t *testing.T) {
 	for _, test := range []struct {
 		name     string

@@ -14,33 +14,32 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Room for those whose share lies idle in pieces. A task that is larger than what any node
-// has free would wait for ever among small ones, which take each piece when it is free; and
-// what is kept for it would lie idle. So a reservation collects at once, on the node where
-// there will be enough the soonest, what becomes free there, and hands it over to the job.
+// Reservations for users whose share is free only in fragments. A task larger than any free
+// fragment would starve among small tasks, which take each fragment, and its share would lie idle.
+// So a reservation collects free capacity at once, on the node that will have enough the soonest,
+// and hands it over to the job.
 
 const (
-	// roomAfter is how long a user seeks room before it is made.
+	// roomAfter is how long a user must lack capacity before a reservation begins.
 	roomAfter = time.Second
-	// roomsAtOnce is for how many tasks room is made at a time.
+	// roomsAtOnce is the most reservations at a time.
 	roomsAtOnce = 16
-	// roomPriority is below that of any task: others do not reckon that somebody is evicted
-	// for the room.
+	// roomPriority is below that of any task: other policies do not expect evictions for it.
 	roomPriority = -1 << 20
 )
 
-// waitingTask is a task that its user has the share for, and no node has room for.
+// waitingTask is a task within its user's share that fits on no node.
 type waitingTask struct {
 	u     *user
 	t     *cluster.Task
 	way   types.Bundle
 	needs []cluster.Need
 	asks  []float64
-	// room is what is collected for it, nil if nothing is.
+	// room is its reservation, nil if there is none.
 	room *cluster.Reservation
 }
 
-// reservedRooms returns what the policy collects, and under which ids it may collect more.
+// reservedRooms returns the reservations of the policy, and the free ids for more.
 func reservedRooms(s *esl.State) (rooms []*cluster.Reservation, free []string) {
 	for i := range roomsAtOnce {
 		id := esl.OwnName(s.ID, FairShare{}.Kind(), strconv.Itoa(i))
@@ -54,7 +53,7 @@ func reservedRooms(s *esl.State) (rooms []*cluster.Reservation, free []string) {
 	return rooms, free
 }
 
-// makeRoom begins to collect for those who need it, and gives up what is of no use any more.
+// makeRoom creates reservations for tasks that need them, and removes those no longer needed.
 func (p FairShare) makeRoom(c *census) esl.Plan {
 	seekers := c.waitingTasks()
 	c.seeking = seekers
@@ -87,8 +86,8 @@ func (p FairShare) makeRoom(c *census) esl.Plan {
 	return plan
 }
 
-// giveUp gives up the rooms that nobody needs any more, and those for which another node
-// would do much sooner by now.
+// giveUp removes reservations that no task needs any more, and those for which another node would
+// be much sooner now.
 func (p FairShare) giveUp(c *census, seekers []waitingTask) esl.Plan {
 	plan := esl.Plan{Reason: "a share is not collected any more where it was"}
 	for _, r := range c.rooms {
@@ -101,8 +100,8 @@ func (p FairShare) giveUp(c *census, seekers []waitingTask) esl.Plan {
 	return plan
 }
 
-// moves reports whether a room is to be made on another node: where others are evicted for it,
-// only if its own cannot have it any more, as it is known how long it takes.
+// moves reports whether a reservation moves to another node. With Reclaim it does so only when its
+// node has become impossible, because evictions bound the wait.
 func (p FairShare) moves(c *census, x waitingTask) bool {
 	if p.Reclaim <= 0 {
 		return c.sooner(x)
@@ -111,8 +110,8 @@ func (p FairShare) moves(c *census, x waitingTask) bool {
 	return !ok
 }
 
-// sooner reports whether a room would be there much sooner on another node than where it
-// is made.
+// sooner reports whether a reservation would be complete much sooner on another node than on its
+// own.
 func (c *census) sooner(x waitingTask) bool {
 	here, ok := c.until(x, c.s.View.Nodes[x.room.Info.V.Bundles[0].Node])
 	if !ok {
@@ -122,8 +121,8 @@ func (c *census) sooner(x waitingTask) bool {
 	return ok && 2*there+5*time.Second < here
 }
 
-// waitingTasks returns the tasks that seek room: of each user the first, as many as his share is
-// enough for; with what is collected for them.
+// waitingTasks returns the tasks that lack capacity, with their reservations: the first of each
+// user, as many as the share allows.
 func (c *census) waitingTasks() []waitingTask {
 	rooms := slices.Clone(c.rooms)
 	c.nodes = c.s.Rooms()
@@ -157,12 +156,12 @@ func (c *census) waitingTasks() []waitingTask {
 	return out
 }
 
-// isFor reports whether a room is for a task, or one of its job that asks for the same.
+// isFor reports whether a reservation is for a task, or a task of its job with the same requests.
 func (c *census) isFor(r *cluster.Reservation, x waitingTask) bool {
 	return r.Info.V.Job == x.t.Info.V.Job && taskset.BundlesText(c.s, r.Info.V.Bundles) == taskset.BundlesText(c.s, []types.Bundle{x.way})
 }
 
-// first returns the tasks of a user that wait, as many as room is made for, in their turn.
+// first returns the first waiting tasks of a user, at most roomsAtOnce, in order.
 func (c *census) first(u *user) []*cluster.Task {
 	var out []*cluster.Task
 	least := func() {
@@ -188,8 +187,8 @@ func byTurn(a, b *cluster.Task) int {
 	return taskset.BoolInt(earlier(b, a)) - taskset.BoolInt(earlier(a, b))
 }
 
-// waitingTask returns what a task asks for of a node; ok is false if it waits for something else
-// than that, or draws on a reservation.
+// waitingTask returns what a task requests from a node; ok is false if it waits for another
+// resource, or draws on a reservation.
 func (c *census) waitingTask(u *user, t *cluster.Task) (x waitingTask, ok bool) {
 	for _, way := range taskset.BundlesOf(c.s, t) {
 		asks := c.resolve(u, t.Info.V.Job, way[0].Requests)
@@ -197,18 +196,18 @@ func (c *census) waitingTask(u *user, t *cluster.Task) (x waitingTask, ok bool) 
 			continue
 		}
 		way[0].Requests = slices.DeleteFunc(slices.Clone(way[0].Requests), func(q types.Request) bool {
-			return c.s.Pool(q.Name) != nil // what is of the whole cluster it gets with its place
+			return c.s.Pool(q.Name) != nil // cluster-wide resources come with the binding
 		})
 		return waitingTask{u: u, t: t, way: way[0], asks: asks, needs: c.s.View.Needs(c.s.Namespace, way[0].Requests, way[0].Devices...)}, true
 	}
 	return waitingTask{}, false
 }
 
-// interval is how long a user has sought room, and when he was last found to.
+// interval is since when a user has lacked capacity, and when that was last seen.
 type interval struct{ since, seen time.Time }
 
-// intervals returns since when the users have sought room, as far as it was looked: one task
-// may have a place before the next look, and another one seek room then.
+// intervals returns since when users have lacked capacity. A gap up to roomAfter does not end an
+// interval: one task may be placed, and another one wait by the next call.
 func (c *census) intervals(seekers []waitingTask) map[string]interval {
 	known := *esl.Remember(c.s, func() *map[string]interval { return &map[string]interval{} })
 	for _, x := range seekers {
@@ -222,7 +221,7 @@ func (c *census) intervals(seekers []waitingTask) map[string]interval {
 	return known
 }
 
-// idle returns what lies idle anywhere of what is shared, less what will be collected of it.
+// idle returns the free amount of each shared resource, less what reservations will collect.
 func (c *census) idle(seekers []waitingTask) []float64 {
 	out := make([]float64, len(c.over))
 	for r, resource := range c.over {
@@ -240,7 +239,7 @@ func (c *census) idle(seekers []waitingTask) []float64 {
 	return out
 }
 
-// collected returns how much of a resource a room has, in what is drawn on pools.
+// collected returns how much of a resource a reservation holds, in units of the pools.
 func (c *census) collected(r *cluster.Reservation, resource string) float64 {
 	if r.Grant.V == nil {
 		return 0
@@ -256,8 +255,8 @@ func (c *census) collected(r *cluster.Reservation, resource string) float64 {
 	return sum
 }
 
-// soonest returns the node on which a task will have room the soonest, of those on which
-// nothing is collected yet, and in how long, as far as anybody can tell.
+// soonest returns the node where a task will fit the soonest, among those without a collecting
+// reservation, and the estimated time until then.
 func (c *census) soonest(x waitingTask) (best *cluster.Node, in time.Duration, ok bool) {
 	for _, room := range c.nodes {
 		if c.taken[room.Node.Name] {
@@ -270,9 +269,9 @@ func (c *census) soonest(x waitingTask) (best *cluster.Node, in time.Duration, o
 	return best, in, ok
 }
 
-// until returns in how long a node may have room for a task, if what becomes free there is
-// kept for it: what has run for so long runs for as long again, in the mean, if nothing says
-// when it ends. ok is false if the node cannot have it.
+// until estimates when a task will fit on a node that keeps freed capacity for it. An attempt
+// without a known end is expected to run as long again as it has run. ok is false if the task
+// cannot fit.
 func (c *census) until(x waitingTask, n *cluster.Node) (in time.Duration, ok bool) {
 	if n == nil || !n.Eligible() {
 		return 0, false
@@ -297,8 +296,8 @@ func (c *census) until(x waitingTask, n *cluster.Node) (in time.Duration, ok boo
 	return in, len(lacking) == 0
 }
 
-// lacking returns what a node has too little of that is free, or collected for the task; ok is
-// false if the task could not be there if nobody else were.
+// lacking returns what a node lacks of free capacity, and of capacity collected for the task; ok is
+// false if the task would not fit on the empty node.
 func (c *census) lacking(x waitingTask, n *cluster.Node) (out map[types.ResourceID]types.Quantity, ok bool) {
 	out = make(map[types.ResourceID]types.Quantity)
 	for _, need := range x.needs {
@@ -324,7 +323,7 @@ func (c *census) lacking(x waitingTask, n *cluster.Node) (out map[types.Resource
 	return out, true
 }
 
-// ends is in how long an attempt ends, as far as anybody can tell.
+// ends estimates the time until an attempt ends.
 func (c *census) ends(b *cluster.Binding) time.Duration {
 	age := max(0, c.since(b.Info.V.Bound))
 	switch {
@@ -336,7 +335,7 @@ func (c *census) ends(b *cluster.Binding) time.Duration {
 	return age
 }
 
-// collectingFor returns the nodes on which something is collected, for whomever.
+// collectingFor returns the nodes where any reservation is collecting capacity.
 func collectingFor(s *esl.State) map[string]bool {
 	out := make(map[string]bool)
 	for _, r := range s.View.Reservations {
@@ -354,8 +353,8 @@ func collectingFor(s *esl.State) map[string]bool {
 	return out
 }
 
-// clearRooms returns who is evicted where room has been made for so long: the youngest of
-// those who ask for less, and find a place where the share lies idle that is collected.
+// clearRooms returns the evictions for reservations that have waited so long: the youngest of the
+// smaller tasks, which fit into the fragments where the collected share lies idle.
 func (c *census) clearRooms(after time.Duration) []esl.Evict {
 	var out []esl.Evict
 	for _, x := range c.seeking {
@@ -379,8 +378,8 @@ func (c *census) clearRooms(after time.Duration) []esl.Evict {
 	return out
 }
 
-// smaller returns the attempts on a node of other users that have less of everything than a
-// task asks for: those first that leave, then the youngest.
+// smaller returns the attempts of other users on a node that have less of everything than a task
+// requests: those that are leaving first, then the youngest.
 func (c *census) smaller(x waitingTask, n *cluster.Node) []*cluster.Binding {
 	var out []*cluster.Binding
 	for _, u := range c.users {
@@ -409,7 +408,7 @@ func (c *census) smaller(x waitingTask, n *cluster.Node) []*cluster.Binding {
 	return out
 }
 
-// gives takes what an attempt has from what is lacking, and reports whether it has any of that.
+// gives subtracts what an attempt holds from lacking, and reports whether it holds any of that.
 func gives(b *cluster.Binding, lacking map[types.ResourceID]types.Quantity) (some bool) {
 	for _, h := range b.Info.V.Holds {
 		switch lacks, ok := lacking[h.Resource]; {

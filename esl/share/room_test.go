@@ -21,9 +21,8 @@ func small(n, seconds int) []controlplane.Submission {
 	return esl.Copies(n, hollow.Task(250, "run", fmt.Sprintf("%ds", seconds)))
 }
 
-// TestFairShareOfTheLarge has the share of a user for a task that is larger than anything
-// that becomes free at once among small ones: it is collected where it fits, and the cluster
-// stays as good as full.
+// TestFairShareOfTheLarge keeps the share of a user for a task larger than any fragment among small
+// tasks: a reservation collects it where it fits, and the cluster stays almost full.
 func TestFairShareOfTheLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(4, 4)}, "teams", share.FairShare{Anyone: 1, Over: []string{"cpu"}})
@@ -49,8 +48,8 @@ func TestFairShareOfTheLarge(t *testing.T) {
 	})
 }
 
-// TestFairShareOfManyLarge has a user whose tasks are all larger than those of the others: he
-// has what he is entitled to in the mean, and nothing lies idle.
+// TestFairShareOfManyLarge has a user whose tasks are all larger than those of the others: it gets
+// its share on average, and nothing lies idle.
 func TestFairShareOfManyLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(3, 4)}, "teams", share.FairShare{Anyone: 1, Over: []string{"cpu"}})
@@ -75,10 +74,10 @@ func TestFairShareOfManyLarge(t *testing.T) {
 	})
 }
 
-// TestFairShareOfTheLargeElsewhere collects where something ends, not where most is free: on
-// the other node others run for ever.
+// TestFairShareOfTheLargeElsewhere collects where tasks end, not where most is free: on the other
+// node tasks run for ever.
 func TestFairShareOfTheLargeElsewhere(t *testing.T) {
-	for _, before := range []time.Duration{0, 20 * time.Second} { // it is not known at first who runs for ever
+	for _, before := range []time.Duration{0, 20 * time.Second} { // at first it is unknown which run for ever
 		t.Run(before.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(2, 4)}, "teams", share.FairShare{Anyone: 1, Over: []string{"cpu"}})
@@ -94,8 +93,8 @@ func TestFairShareOfTheLargeElsewhere(t *testing.T) {
 	}
 }
 
-// TestFairShareOfTheLargeReclaims evicts small tasks that do not end where room is made for a
-// large one: they find a place where its share was free in pieces.
+// TestFairShareOfTheLargeReclaims evicts endless small tasks where capacity is reserved for a large
+// one: they fit where its share was free in fragments.
 func TestFairShareOfTheLargeReclaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := share.FairShare{Anyone: 1, Over: []string{"cpu"}, Reclaim: manifest.Duration(10 * time.Second)}

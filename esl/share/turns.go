@@ -12,13 +12,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Shares in whole tasks. What is left when everybody has as many tasks as his share is
-// enough for is given to some of them, for one task more each: to those who have had the
-// least of what they are entitled to. So all have theirs in the mean. What they have had is
-// known by their tasks, those that have ended included: whoever keeps the policy knows it.
+// Shares in whole tasks. Each user gets the tasks for which its share is enough. The rest gives
+// some users one task more: those that have had the least of what they are entitled to. So all get
+// their share on average. Their tasks, ended ones included, show what they have had, so any process
+// that runs the policy knows it.
 
-// whole rounds up the shares of some, so that what is too little for a task of each of
-// several is enough for one of them, those first that are behind.
+// whole rounds up the shares of some users, those furthest behind first. So capacity too small for
+// a task of each of several users is enough for one of them.
 func (c *census) whole(targets map[*user][]float64, spare []float64) {
 	left, wanted := slices.Clone(spare), make([]float64, len(c.over))
 	var who []*user
@@ -51,7 +51,7 @@ func (c *census) whole(targets map[*user][]float64, spare []float64) {
 	}
 }
 
-// covers reports whether there is as much of everything as somebody asks for.
+// covers reports whether left is enough for asked.
 func (c *census) covers(left, asked []float64) bool {
 	for r := range left {
 		if asked[r] > 0 && c.capacity[r] > 0 && left[r] < asked[r]*(1-tiny) {
@@ -62,21 +62,20 @@ func (c *census) covers(left, asked []float64) bool {
 }
 
 const (
-	// turnsOver is how far back it counts what somebody has had: in times that their tasks
-	// take in the mean, and at least turnsLeast.
+	// turnsOver is how far back usage counts, in average durations of a task; at least turnsLeast.
 	turnsOver  = 20
 	turnsLeast = time.Minute
-	// turnHolds is how much less he may be behind, in seconds of a task, who has one more
-	// than his share is enough for, and keeps that: each change of a pool costs something.
+	// turnHolds is the advantage, in seconds of a task, of a user that already has one task more
+	// than its share: each change of a pool has a cost.
 	turnHolds = 2
-	// turnLots is how long lots hold, which are drawn among those who are equally far.
+	// turnLots is how long lots are valid, which order users that are equally far behind.
 	turnLots = 10 * time.Second
 )
 
-// inTurn orders users by how far they would be behind what they are entitled to at the end
-// of a turn without one task more, in seconds of a task of theirs. A user whose share is a
-// whole number of tasks falls no further behind by waiting, and so comes after those who do.
-// It counts since the last of them came: what a user had before was lent, and is no debt.
+// inTurn orders users by how far they would be behind their entitlement at the end of a turn
+// without one task more, in seconds of a task of theirs. A user whose share is a whole number of
+// tasks falls no further behind by waiting, and so comes after those that do. Usage counts since
+// the last of them joined: what a user had before was lent, and is no debt.
 func (c *census) inTurn(who []*user, targets map[*user][]float64) {
 	turn := c.mean()
 	since := c.s.Now.Add(-max(turnsLeast, turnsOver*turn)).UnixNano()
@@ -93,7 +92,7 @@ func (c *census) inTurn(who []*user, targets map[*user][]float64) {
 	})
 }
 
-// mean is how long a task takes in the mean, by those that are known.
+// mean is the average duration of the known tasks.
 func (c *census) mean() time.Duration {
 	var took time.Duration
 	n := 0
@@ -103,9 +102,9 @@ func (c *census) mean() time.Duration {
 	return took / time.Duration(max(n, 1))
 }
 
-// behind is how many seconds of a task, of the size of what waits, a user has had less than
-// what he is entitled to now times the seconds since then; and what he falls behind in a turn
-// of that many seconds with whole tasks only.
+// behind returns how far a user is behind, in seconds of a task of size unit: the current
+// entitlement times the seconds since then, less what it has had. It adds what the user would lose
+// in a turn of that many seconds with whole tasks only.
 func (c *census) behind(u *user, target []float64, since int64, turn float64) float64 {
 	scarce, most := 0, math.Inf(1)
 	for r := range u.unit {
@@ -121,7 +120,7 @@ func (c *census) behind(u *user, target []float64, since int64, turn float64) fl
 	return behind
 }
 
-// had returns how much of a resource a user has had since then, for how many seconds.
+// had returns how much of a resource a user has had since then, times seconds.
 func (c *census) had(u *user, resource int, since int64) float64 {
 	sum := 0.0
 	for _, job := range u.jobs {
@@ -134,8 +133,8 @@ func (c *census) had(u *user, resource int, since int64) float64 {
 	return sum
 }
 
-// ran returns when the last attempt of a task began, and when it ended, or now; zeros if
-// there was none.
+// ran returns when the last attempt of a task began, and when it ended, or now; zeros if there was
+// none.
 func (c *census) ran(t *cluster.Task) (began, ended int64) {
 	v := t.Status.V
 	switch {
@@ -158,8 +157,8 @@ func drawnOn(t *cluster.Task, pool string) types.Quantity {
 	return sum
 }
 
-// lot is what a user has drawn for now: the least comes first. What somebody had by jobs
-// that are over is not known: so nobody is first for ever by his name.
+// lot is the current lot of a user: the lowest comes first. Usage by forgotten jobs is not known,
+// so lots keep a user from always being first by its name.
 func (c *census) lot(u *user) uint64 {
 	h := fnv.New64a()
 	at := c.s.Now.UnixNano() / int64(turnLots)

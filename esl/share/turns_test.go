@@ -15,8 +15,8 @@ import (
 	"github.com/escher-sched/escher/esl/share"
 )
 
-// TestFairShareEvens divides what is no whole number of tasks for everybody: all have what
-// they are entitled to in the mean, whoever keeps the policy, and whatever they are called.
+// TestFairShareEvens divides shares that are not whole numbers of tasks: all users get their share
+// on average, whichever process runs the policy, and whatever their names.
 func TestFairShareEvens(t *testing.T) {
 	equal := share.FairShare{Anyone: 1, Over: []string{"cpu"}}
 	weighted := share.FairShare{Of: map[string]share.Team{"u": {Weight: 2}, "v": {}}, Over: []string{"cpu"}}

@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestRoomIsMadeWhereItIsSoonest reckons by how long tasks have run by now, or by when they
-// end, and changes the node when another one would do much sooner.
+// TestRoomIsMadeWhereItIsSoonest estimates by how long tasks have run, or by when they end, and
+// changes the node when another one would be much sooner.
 func TestRoomIsMadeWhereItIsSoonest(t *testing.T) {
 	const now = 1000
 	type runs struct {

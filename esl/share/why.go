@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Why says how much of his share the user of a task has, if that is what it waits for.
+// Why says how much of its share the user of a task has, if the task waits for that.
 func (p Share) Why(s *esl.State, task string) string {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
@@ -57,7 +57,7 @@ func (p Share) Why(s *esl.State, task string) string {
 	return fmt.Sprintf("%s has %s that are the share of %s now%s%s", p.As, strings.Join(short, ", and "), p.As, p.before(shared, t), after)
 }
 
-// anyOver reports whether somebody has more than his pools are.
+// anyOver reports whether a user has more than its pools.
 func (c *census) anyOver() bool {
 	for _, u := range c.users {
 		for r, has := range u.held {
@@ -91,8 +91,7 @@ func (p Share) before(shared *esl.State, t *cluster.Task) string {
 	return fmt.Sprintf("; %d tasks are before it", n)
 }
 
-// earlier reports whether a task has waited longer than another one: by priority, by age,
-// then by id.
+// earlier reports whether a task is before another one: by priority, by age, then by id.
 func earlier(a, b *cluster.Task) bool {
 	switch x, y := a.Info.V, b.Info.V; {
 	case x.Order() != y.Order():
@@ -103,10 +102,10 @@ func earlier(a, b *cluster.Task) bool {
 	return a.ID.ID < b.ID.ID
 }
 
-// amountText writes an amount of a pool, such as 16.5.
+// amountText formats an amount of a pool, such as 16.5.
 func amountText(a float64) string { return types.Quantity(a).Format("") }
 
-// unitText is what amounts of a pool of a resource are.
+// unitText returns the unit of a pool of a resource.
 func unitText(resource string) string {
 	if types.UnitOf(types.ResourceID(resource)) == types.Bytes {
 		return "MiB of " + resource
@@ -114,8 +113,8 @@ func unitText(resource string) string {
 	return resource
 }
 
-// room says what becomes free for a task that no node has room for, though its user has the
-// share; "" if nothing is collected for its like.
+// room describes the reservation for a task within its share that fits on no node; "" if there is
+// none for tasks like it.
 func (c *census) room(u *user, t *cluster.Task) string {
 	for _, r := range c.rooms {
 		if r.Info.V.Job != t.Info.V.Job {

@@ -1,3 +1,3 @@
-// Package taskset has what families of policies share about tasks: what they ask for, in which
-// alternatives, whether they wait or have a place, and where nodes have capacity for them.
+// Package taskset has functions about tasks for families of policies: their requests and
+// alternatives, whether they wait or have a node, and which nodes have capacity for them.
 package taskset

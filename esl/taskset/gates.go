@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// GateOf finds the gate that is asked for, itself or as part of a gang.
+// GateOf finds the gate in requests, requested directly or through a gang's reservation.
 func GateOf(requests types.Requests, prefix string) (name string, index int, ok bool) {
 	for _, x := range requests {
 		if !strings.HasPrefix(x.Name, prefix) {
@@ -25,8 +25,7 @@ func GateOf(requests types.Requests, prefix string) (name string, index int, ok 
 	return "", 0, false
 }
 
-// GatesAmong divides what a task of a job asks for into the gates that are its own, and the
-// rest.
+// GatesAmong splits the requests of a task into the gates of its own, and the rest.
 func GatesAmong(requests types.Requests, job string) (gates, rest types.Requests) {
 	for _, x := range requests {
 		one := types.Requests{x}
@@ -46,8 +45,8 @@ func IsGateOf(name, job, kind string) bool { return strings.HasPrefix(name, job+
 // IsSharePool reports whether a resource is the pool of a user of a fair-share.
 func IsSharePool(name string) bool { return strings.Contains(name, "."+kindFairShare+".") }
 
-// Ready reports whether all ephemeral resources but some are there that a task asks for.
-// Those of reservations count as there. What is not there is noted: see lack.
+// Ready reports whether all ephemeral resources that a task requests exist, except those of but.
+// Resources of reservations count as existing. It passes a missing one to NoteLacking.
 func Ready(s *esl.State, t *cluster.TaskValue, but func(name string) bool) bool {
 	for _, x := range t.Requests {
 		rid := types.Resolve(s.Namespace, x.Name)
@@ -67,8 +66,7 @@ func Ready(s *esl.State, t *cluster.TaskValue, but func(name string) bool) bool 
 	return true
 }
 
-// IsLarge reports whether a node has what requests ask for of nodes, if nothing else were
-// there.
+// IsLarge reports whether requests of physical resources fit on a node if it were empty.
 func IsLarge(v *cluster.View, n *cluster.Node, requests types.Requests) bool {
 	for _, x := range requests {
 		if !types.IsPhysical(x.Name) {
@@ -81,8 +79,8 @@ func IsLarge(v *cluster.View, n *cluster.Node, requests types.Requests) bool {
 	return true
 }
 
-// Behind reports whether one of the openings of the job that are asked for is closed, or
-// else when the last of them was opened, in Unix nanoseconds; 0 if there is none.
+// Behind reports whether a requested opening of the job is closed. If all are open, since is when
+// the last one opened, in Unix nanoseconds; 0 if there is none.
 func Behind(s *esl.State, requests types.Requests) (closed bool, since int64) {
 	for _, x := range requests {
 		if !IsGateOf(x.Name, s.Job, KindAfter) && !IsGateOf(x.Name, s.Job, KindBarrier) {
@@ -92,15 +90,14 @@ func Behind(s *esl.State, requests types.Requests) (closed bool, since int64) {
 		if at == nil || at.V == nil {
 			return true, 0
 		}
-		if at.V.Capacity != types.Inf { // nobody knows of what was opened without bound
+		if at.V.Capacity != types.Inf { // an unlimited one stores no time
 			since = max(since, int64(at.V.Capacity/esl.One)*int64(time.Second))
 		}
 	}
 	return false, since
 }
 
-// AsksFor reports whether some of a resource is asked for, by the task itself or as part
-// of a gang.
+// AsksFor reports whether a resource is requested, directly or through a gang's reservation.
 func AsksFor(requests types.Requests, name string) bool {
 	return slices.ContainsFunc(requests, func(x types.Request) bool {
 		rest, ok := strings.CutPrefix(x.Name, name)

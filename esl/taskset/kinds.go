@@ -1,7 +1,7 @@
 package taskset
 
-// Kinds of policies by whose resources policies of other families go. A resource has the kind of
-// its policy in its name, so a name is enough, and no family imports another one.
+// Kinds of policies whose resources policies of other families use. A resource has the kind of its
+// policy in its name, so a name is enough, and no family imports another one.
 const (
 	KindAfter          = "after"
 	kindApart          = "apart"
@@ -18,7 +18,7 @@ const (
 	kindSpread         = "spread"
 )
 
-// JobGate is what the names of gates begin with that an After has for other jobs.
+// JobGate is the prefix of the gates of an After for other jobs.
 const JobGate = "job"
 
 // ColocateWith is the suffix of the resource by which tasks follow others.

@@ -6,14 +6,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Where room is being made for tasks: a policy that has its resource on nodes with room has it
-// there, too, or they could not begin when the room is there.
+// Capacity being reserved for tasks: a policy whose resource is on nodes with free capacity puts it
+// there, too, or the tasks could not begin when the reservation is complete.
 
-// Reserved is the room that is being made on a node for who asks for some of a resource: how much
-// of that is asked for, and collected by now.
+// Reserved is the capacity being reserved on a node for tasks that request some of a resource: how
+// much of it is asked for, and held by now.
 type Reserved struct{ Asked, Held types.Quantity }
 
-// IsReserving reports whether a reservation is room that is being made.
+// IsReserving reports whether a reservation is collecting capacity for waiting tasks.
 func IsReserving(r *cluster.Reservation) bool {
 	if r.Info.V == nil || !r.Info.V.AtOnce || r.Info.V.ForItself {
 		return false
@@ -21,13 +21,13 @@ func IsReserving(r *cluster.Reservation) bool {
 	return r.Grant.V == nil || r.Current() && r.Grant.V.Phase == types.Collecting
 }
 
-// ReservedFor returns the room that is being made for who asks for some of a resource of the
-// policy's namespace, by node.
+// ReservedFor returns the capacity being reserved for tasks that request a resource of the policy's
+// namespace, by node.
 func ReservedFor(s *esl.State, name string) map[string]Reserved {
 	return AllReserved(s, func(n string) bool { return n == name })[name]
 }
 
-// AllReserved is madeRoom of all resources whose names do, by these.
+// AllReserved is ReservedFor for all resources whose names match, by name.
 func AllReserved(s *esl.State, does func(name string) bool) map[string]map[string]Reserved {
 	var out map[string]map[string]Reserved
 	for id, r := range s.View.Reservations {

@@ -13,12 +13,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Ended reports whether all of some tasks have.
+// Ended reports whether all of some tasks have ended.
 func Ended(tasks []*cluster.Task) bool {
 	return !slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return !t.Phase().Ended() })
 }
 
-// Broken says why what is left of tasks that need one another is to end; "" if it is not.
+// Broken says why tasks that need one another must end; "" if they need not.
 func Broken(tasks []*cluster.Task) string {
 	for _, t := range tasks {
 		switch ph := t.Phase(); {
@@ -31,7 +31,7 @@ func Broken(tasks []*cluster.Task) string {
 	return ""
 }
 
-// StopAll ends those of some tasks that have not ended.
+// StopAll stops those tasks that have not ended, at most AtOnce.
 func StopAll(tasks []*cluster.Task, reason string) esl.Plan {
 	plan := esl.Plan{Reason: reason}
 	for _, t := range tasks {
@@ -42,12 +42,12 @@ func StopAll(tasks []*cluster.Task, reason string) esl.Plan {
 	return plan
 }
 
-// Leaving reports whether a task that is on a node was told to leave it.
+// Leaving reports whether a task on a node is being stopped or evicted.
 func Leaving(t *cluster.Task) bool {
 	return t.Info.V.Stop != nil || t.Info.V.Evict == t.Status.V.Attempt
 }
 
-// IsWaiting reports whether a task has no node, and was not told to end.
+// IsWaiting reports whether a task has no node, and is not being stopped.
 func IsWaiting(t *cluster.Task) bool {
 	return t.Phase() == types.Pending && t.Info.V != nil && t.Info.V.Stop == nil
 }
@@ -59,7 +59,7 @@ func Earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// Signature is the same for needs that are alike.
+// Signature returns the same text for equal needs.
 func Signature(needs []cluster.Need) string {
 	var b strings.Builder
 	for _, x := range needs {
@@ -74,8 +74,8 @@ func Signature(needs []cluster.Need) string {
 	return b.String()
 }
 
-// Blocked reports whether a task waits for something that is not there, or is all in use,
-// besides what it is assigned by.
+// Blocked reports whether a task waits for a resource that is absent or fully used, other than
+// those with the prefix own.
 func Blocked(s *esl.State, t *cluster.Task, own string) bool {
 	prefix := string(types.Resolve(s.Namespace, own)) + "."
 	for _, x := range s.View.Needs(s.Namespace, t.Info.V.Requests, t.Info.V.Devices...) {
@@ -101,7 +101,7 @@ func BoolInt(b bool) int {
 	return 0
 }
 
-// BundlesText is the same for bundles that ask for the same, wherever.
+// BundlesText returns the same text for bundles with the same requests on any node.
 func BundlesText(s *esl.State, bundles []types.Bundle) string {
 	var b strings.Builder
 	for _, x := range bundles {
@@ -110,7 +110,7 @@ func BundlesText(s *esl.State, bundles []types.Bundle) string {
 	return b.String()
 }
 
-// BundlesOf returns how a task may be had by now, but for what is drawn from reservations.
+// BundlesOf returns the bundles that a task accepts now, without those that draw on reservations.
 func BundlesOf(s *esl.State, t *cluster.Task) (ways [][]types.Bundle) {
 	all := t.Info.V.Alternatives
 	if len(all) == 0 {
@@ -126,21 +126,21 @@ func BundlesOf(s *esl.State, t *cluster.Task) (ways [][]types.Bundle) {
 	return ways
 }
 
-// AtOnce is how many tasks are ended in one transaction at most; the others follow.
+// AtOnce is the most tasks ended in one transaction; the next one has the rest.
 const AtOnce = 40
 
-// Granted reports whether what a reservation asks for is there.
+// Granted reports whether a reservation is granted.
 func Granted(r *cluster.Reservation) bool {
 	return r.Current() && r.Grant.V.Phase == types.Granted
 }
 
-// Staying reports whether a task has a node, and is not to leave it.
+// Staying reports whether a task has a node, and is not being evicted from it.
 func Staying(t *cluster.Task) bool { return t.Phase().Held() && AttemptOf(t) == t.Status.V.Attempt }
 
-// Locked reports whether there is a reservation, be it granted or not.
+// Locked reports whether a reservation exists, granted or not.
 func Locked(r *cluster.Reservation) bool { return r != nil && r.Info.V != nil }
 
-// AttemptOf returns which attempt a task is at, or will be at next if it waits or leaves.
+// AttemptOf returns the current attempt of a task, or the next one if it waits or leaves.
 func AttemptOf(t *cluster.Task) int {
 	switch st := t.Status.V; {
 	case st == nil:

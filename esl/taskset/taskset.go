@@ -14,8 +14,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Tasks returns the tasks that a policy is about: those of its job, or of all jobs
-// that refer to it; also those that have ended.
+// Tasks returns the tasks of a policy: those of its job, or of all jobs that refer to it, ended
+// ones included.
 func Tasks(s *esl.State) []*cluster.Task {
 	if s.Job != "" {
 		return s.Members()
@@ -27,31 +27,30 @@ func Tasks(s *esl.State) []*cluster.Task {
 	return all
 }
 
-// Set is the tasks of a policy that have not ended, as one decides where they go.
+// Set is the tasks of a policy that have not ended, at the time of a decision.
 type Set struct {
-	// waiting are in the order in which they come first.
+	// Waiting are in queue order.
 	Waiting []*cluster.Task
-	// held are on a node.
+	// Held have a node.
 	Held []*cluster.Task
-	// shapes are what they ask for, each once.
+	// Shapes are their distinct requests.
 	Shapes []*Shape
-	// gang tells that what waits is locked as a whole, unit how many of what the policy
-	// makes are locked together on a node, at least 1.
+	// Gang reports whether waiting tasks draw on a reservation; Unit is how many of the policy's
+	// resource one bundle takes, at least 1.
 	Gang bool
 	Unit int
-	// next is when tasks may go where they may not go yet; zero: never.
+	// Next is when another alternative of a task becomes allowed; zero means never.
 	Next time.Time
 }
 
-// Shape is what some tasks ask for alike, or so many of them that are locked together on a
-// node: unit.
+// Shape is a set of requests that tasks share. Unit is how many tasks one bundle holds for a gang.
 type Shape struct {
 	Alternatives
 	Waiting, Unit int
 }
 
-// Of returns the tasks that a policy is about. What they ask for is without what the
-// policy itself makes, and without what is not there yet.
+// Of returns the tasks of a policy. Their requests are without the policy's own resources, and
+// without resources that do not exist yet.
 func Of(s *esl.State, own string) Set { return OfTasks(s, Tasks(s), own) }
 
 func OfTasks(s *esl.State, tasks []*cluster.Task, own string) Set {
@@ -86,7 +85,7 @@ func OfTasks(s *esl.State, tasks []*cluster.Task, own string) Set {
 				}
 			}
 		}
-		// What is alike is in memory once: package cluster.
+		// Equal requests share memory: package cluster.
 		var at vectors
 		if len(t.Info.V.Requests) > 0 {
 			at.requests = &t.Info.V.Requests[0]
@@ -114,8 +113,7 @@ func OfTasks(s *esl.State, tasks []*cluster.Task, own string) Set {
 	return c
 }
 
-// HasGrant reports whether a task draws on what is locked for it already: its nodes are
-// chosen.
+// HasGrant reports whether a task draws on a granted reservation: its nodes are chosen.
 func HasGrant(s *esl.State, t *cluster.Task) bool {
 	for _, r := range t.Info.V.Requests {
 		_, id, scoped := strings.Cut(r.Name, "@")
@@ -129,7 +127,7 @@ func HasGrant(s *esl.State, t *cluster.Task) bool {
 	return false
 }
 
-// DrawnFrom returns the reservation of which a task draws what a policy makes, "" if none.
+// DrawnFrom returns the reservation from which a task draws a policy's resource, "" if none.
 func DrawnFrom(t *cluster.Task, scoped string) string {
 	for _, x := range t.Info.V.Requests {
 		if id, ok := strings.CutPrefix(x.Name, scoped); ok {
@@ -139,7 +137,7 @@ func DrawnFrom(t *cluster.Task, scoped string) string {
 	return ""
 }
 
-// lock adds to a crowd what is to be locked for tasks of a job, instead of each of these.
+// lock adds the bundles of a reservation to a Set, in place of the tasks that draw on it.
 func (c *Set) lock(s *esl.State, job string, r *cluster.Reservation, own string) {
 	var like *Shape
 	var before types.Bundle
@@ -154,22 +152,22 @@ func (c *Set) lock(s *esl.State, job string, r *cluster.Reservation, own string)
 	}
 }
 
-// needs returns what is asked for on a node by a task of a job, without what a policy makes
-// itself, what those make that settle after it, and what is on no node yet: others may be
-// waiting to see where this one goes.
+// needs returns what a task of a job requests from a node, without the policy's own resources,
+// those of policies that settle after it, and those that no node has yet: other policies may be
+// waiting to see where this task goes.
 func needs(s *esl.State, jobID string, requests types.Requests, devices []types.DeviceRequest, own string) []cluster.Need {
 	prefix := types.Resolve(s.Namespace, own)
 	job := types.Resolve(s.Namespace, jobID)
 	turn := steering(s, job, prefix)
 	if turn < 0 {
-		turn = math.MaxInt // of no policy that others know
+		turn = math.MaxInt // not a policy that others know
 	}
 	var out []cluster.Need
 	for _, x := range s.View.Needs(s.Namespace, requests, devices...) {
 		x.ID = x.ID.Unscoped()
 		mine := x.ID == prefix || strings.HasPrefix(string(x.ID), string(prefix)+".")
 		before := steering(s, job, x.ID)
-		// Of two of a kind one goes by the other, by name.
+		// Of two policies of a kind, the later by name depends on the other.
 		if !mine && (x.ID.Physical() || (before < turn || before == turn && x.ID < prefix) && Exists(s, x.ID)) {
 			out = append(out, x)
 		}
@@ -177,11 +175,10 @@ func needs(s *esl.State, jobID string, requests types.Requests, devices []types.
 	return out
 }
 
-// steering says when the policy of the job settles that makes a resource where it wants
-// the tasks at the moment, by turns, the first at 0; -1 is what says for good where they
-// may be. Who settles later goes by what is before him, and never the other way, or each
-// would wait for the other to open the nodes that it has chosen. The last choose the most
-// freely: a function does so for each task.
+// steering returns the turn in which the policy of a resource settles where the tasks may go now,
+// the first at 0. -1 means a resource that says for good where they may be. A later policy depends
+// on earlier ones, and never the reverse, or each would wait for the other to open nodes. The last
+// ones choose the most freely: a function does so for each task.
 func steering(s *esl.State, job, id types.ResourceID) int {
 	_, name, _ := strings.Cut(string(id), string(job)+".")
 	label, rest, _ := strings.Cut(name, ".")
@@ -196,16 +193,16 @@ func steering(s *esl.State, job, id types.ResourceID) int {
 	case label == kindPlaced:
 		label = kindObjective
 	case label == kindColocate && rest == ColocateWith:
-		return -1 // others are there, whatever this one wants
+		return -1 // fixed by other tasks, whatever this policy wants
 	}
 	if c := s.View.Everywhere[id]; label == kindApart && c != nil && c.V.Capacity > 0 {
-		return -1 // so many on each node
+		return -1 // a fixed number on each node
 	}
 	return slices.Index(steerers(), label)
 }
 
-// steerers are the kinds of policies that make a resource where they want the tasks at the
-// moment, by who settles first.
+// steerers are the kinds of policies that put a resource where tasks may go now, in the order in
+// which they settle.
 func steerers() []string {
 	return []string{kindColocate, kindBalance, kindSpread, kindApart, KindElasticBalance, kindPack, kindObjective}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// compare plays twice, and checks that those of the policy are beside their predictors.
+// compare plays twice, and checks that the policy places generators with their predictors.
 func compare(ctx context.Context, at places) error {
 	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
 	if err != nil {
@@ -64,8 +64,8 @@ func compare(ctx context.Context, at places) error {
 	return nil
 }
 
-// summary is how many generators are beside their predictor, and how many positions a
-// second these and the others play each.
+// summary returns the number of generators with their predictor, and how many positions per second
+// each of these and each of the others plays.
 func summary(results []result) (together int, near, far string) {
 	rates, counts := make(map[bool]float64), make(map[bool]int)
 	for _, r := range results {
@@ -79,7 +79,7 @@ func summary(results []result) (together int, near, far string) {
 	return counts[true], texts[true], texts[false]
 }
 
-// prepare makes the directories, and returns how many nodes there are.
+// prepare makes the directories, and returns the number of nodes.
 func prepare(ctx context.Context, client *controlplane.Client, at places) (int, error) {
 	state, err := cluster.ClusterState(ctx, client)
 	if err != nil {
@@ -95,7 +95,7 @@ func prepare(ctx context.Context, client *controlplane.Client, at places) (int, 
 	return len(state.Nodes), errors.Join(errs...)
 }
 
-// game has as many predictors as there are nodes, named after a run.
+// game has the given number of predictors, named after a run.
 func (at places) game(run string, predictors int) selfplay.Game {
 	name := func(i int) string { return run + "-" + strconv.Itoa(i) }
 	return selfplay.Game{
@@ -110,7 +110,7 @@ func (at places) game(run string, predictors int) selfplay.Game {
 	}
 }
 
-// task makes a task of this program.
+// task returns a task of this program.
 func (at places) task(command ...string) controlplane.Submission {
 	return controlplane.Submission{
 		Task: types.Task{Name: command[0]},
@@ -124,8 +124,8 @@ func (at places) task(command ...string) controlplane.Submission {
 	}
 }
 
-// play waits until all generators have ended, stops the predictors, and returns what the
-// former have left.
+// play waits until all generators have ended, stops the predictors, and returns the results of the
+// generators.
 func play(ctx context.Context, jobs *esl.Client, at places, run string, placed selfplay.Placed) ([]result, error) {
 	statuses, err := jobs.Wait(ctx, controlplane.UntilEnded, placed.Generators...)
 	for _, id := range placed.Predictors {

@@ -1,7 +1,7 @@
-// Command alphazero has predictors spread evenly, one for each node, and the generators of
-// each beside it: load balancing and co-location, composed, for four lines of policy
-// (selfplay/game.go). Generators ask by shared memory then. Beside it, the same is placed
-// with no regard to who belongs to whom: those that are elsewhere ask by TCP.
+// Command alphazero spreads predictors evenly, one for each node, and places the generators of each
+// with it: load balancing and co-location, composed, in four lines of policy (selfplay/game.go).
+// Generators then ask by shared memory. A second run places them without regard to predictors:
+// generators elsewhere ask by TCP.
 //
 //	escher dev --nodes 3 --gpus 1 --allow-mount /dev/shm/alphazero
 //	escher image make escher.local/examples:latest bin/alphazero
@@ -37,11 +37,11 @@ func main() {
 	}
 }
 
-// places are directories: work is one of the machine, which nodes allow to be mounted; a
-// task sees that of its node, and one that all of them share.
+// places are directories: work is on the machine, and nodes allow to mount it; a task sees that of
+// its node, and one that all tasks share.
 type places struct{ work, node, shared string }
 
-// run does the part of one task, or, without one, submits the game.
+// run does the part of one task or, without one, submits the game.
 func run(ctx context.Context, args []string) error {
 	var at places
 	set := flag.NewFlagSet("alphazero", flag.ContinueOnError)
@@ -69,7 +69,7 @@ const (
 	lasts = time.Second
 )
 
-// predict is a predictor of a name, until it is stopped.
+// predict runs a predictor with a name until it is stopped.
 func (at places) predict(ctx context.Context, name string) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", os.Getenv("ESCHER_PORT_BOARDS")))
 	if err != nil {
@@ -88,13 +88,13 @@ func (at places) predict(ctx context.Context, name string) error {
 	return nil
 }
 
-// result is how a generator did.
+// result is the result of a generator.
 type result struct {
 	Together bool    `json:"together"`
 	Rate     float64 `json:"positions_s"`
 }
 
-// generate plays with the predictor of a name, once that is there, and leaves a result.
+// generate plays with the predictor of a name, once that runs, and leaves a result.
 func (at places) generate(ctx context.Context, name, seat string) error {
 	number, err := strconv.Atoi(seat)
 	if err != nil {
@@ -122,7 +122,7 @@ func (at places) generate(ctx context.Context, name, seat string) error {
 	return write(filepath.Join(at.shared, name+"-"+seat), text)
 }
 
-// await reads a file as soon as it is there.
+// await reads a file as soon as it exists.
 func await(ctx context.Context, path string) ([]byte, error) {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
@@ -139,7 +139,7 @@ func await(ctx context.Context, path string) ([]byte, error) {
 	}
 }
 
-// write makes a file, whole or not at all.
+// write writes a file atomically.
 func write(path string, text []byte) error {
 	part := path + ".new"
 	if err := os.WriteFile(part, text, 0o644); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/escher-sched/escher/examples/alphazero/selfplay"
 )
 
-// TestParts runs a predictor, a generator on its node and one on another: each finds it,
-// plays, and says how.
+// TestParts runs a predictor, a generator on its node and one on another: each finds it, plays, and
+// reports its result.
 func TestParts(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"shared", "a", "b"} {
@@ -55,11 +55,11 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// predictorIn is the directory of the predictor that a process of this test is.
+// predictorIn is the directory of the predictor in a child process of this test.
 const predictorIn = "TEST_PREDICTOR_IN"
 
-// TestPredictorIsKilled kills a predictor at work, as by kill -9: generators beside it and
-// elsewhere end, with an error; so does one that comes later and finds what it has left.
+// TestPredictorIsKilled kills a predictor at work, as by kill -9: generators on its node and
+// elsewhere end with an error; so does a later one that finds its leftovers.
 func TestPredictorIsKilled(t *testing.T) {
 	args := func(dir, node string, command ...string) []string {
 		return append([]string{"-node", filepath.Join(dir, node), "-shared", filepath.Join(dir, "shared")}, command...)
@@ -115,14 +115,14 @@ func TestPredictorIsKilled(t *testing.T) {
 	}
 }
 
-// TestUnknownPart says what there is.
+// TestUnknownPart names the parts.
 func TestUnknownPart(t *testing.T) {
 	if err := run(t.Context(), []string{"judge", "p"}); err == nil || !strings.Contains(err.Error(), "use predict NAME or generate NAME SEAT") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestSummary takes those apart that are beside their predictor.
+// TestSummary separates those on their predictor's node from the others.
 func TestSummary(t *testing.T) {
 	together, near, far := summary([]result{{true, 100}, {false, 30}, {true, 200}})
 	if together != 2 || near != "150" || far != "30" {

@@ -1,8 +1,8 @@
-// Command colocation places a task beside another that was not there when it was
-// submitted: locality, the first of the four primitives.
+// Command colocation places a task with another one that did not exist at its submission: locality,
+// the first of the four primitives.
 //
-// task2 asks for co_location, which exists nowhere: it waits. task1 creates it on the
-// node it runs on, from inside its container: task2 runs there.
+// task2 requests co_location, which exists nowhere: it waits. task1 creates it on its node, from
+// inside its container: task2 runs there.
 package main
 
 import (
@@ -34,17 +34,17 @@ func main() {
 	}
 }
 
-// task1 runs in a container, and says that its node is the place to be.
+// task1 runs in a container, and creates the resource on its node.
 func task1(ctx context.Context) error {
 	escher := tasksocket.NewClient(os.Getenv(tasksocket.EnvSocket))
 	if _, err := escher.Set(ctx, tasksocket.Set{Name: "co_location", Capacity: "1", Lifetime: types.OfTask}); err != nil {
 		return err
 	}
-	<-ctx.Done() // there is something to be near to until it is stopped
+	<-ctx.Done() // task2 may need it until it is stopped
 	return nil
 }
 
-// task2 runs in a container that is beside that of task1.
+// task2 runs in a container on the node of task1.
 func task2(context.Context) error {
 	fmt.Println("task2 has run")
 	return nil
@@ -97,7 +97,7 @@ func submit(ctx context.Context) error {
 	return err
 }
 
-// task makes a task of this program.
+// task returns a task of this program.
 func task(role string, requests types.Requests) controlplane.Submission {
 	return controlplane.Submission{
 		Task: types.Task{Name: role, Requests: requests},
@@ -105,7 +105,7 @@ func task(role string, requests types.Requests) controlplane.Submission {
 	}
 }
 
-// check says what is wrong.
+// check returns the first error of the placement.
 func check(one controlplane.TaskState, two types.Status, state *cluster.State) error {
 	switch {
 	case two.Phase != types.Succeeded:

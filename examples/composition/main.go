@@ -1,9 +1,9 @@
-// Command composition keeps the two tasks of a pair together, and the pairs apart:
-// co-location and load balancing, composed by asking for both.
+// Command composition keeps the two tasks of a pair together, and the pairs apart: co-location and
+// load balancing, composed by requesting both.
 //
-// Every node has one of spread. A leader asks for it, and provides pair-<i> on its
-// node as soon as it is bound; its follower asks for that. Followers are submitted
-// first, and all of them at once: the order does not matter.
+// Every node has one of spread. A leader requests it, and provides pair-<i> on its node as soon as
+// it is bound; its follower requests that. All followers are submitted first: the order does not
+// matter.
 package main
 
 import (
@@ -85,7 +85,7 @@ func submit(ctx context.Context) error {
 	return err
 }
 
-// task makes a task that asks for one of a resource.
+// task returns a task that requests one of a resource.
 func task(name, resource string) controlplane.Submission {
 	return controlplane.Submission{
 		Task: types.Task{Name: name, Requests: types.NewRequests(map[string]types.Quantity{resource: 1000})},
@@ -93,8 +93,8 @@ func task(name, resource string) controlplane.Submission {
 	}
 }
 
-// check says which pair is not together, or not alone on its node. The followers are
-// the first half of the ids.
+// check finds a pair that is not together, or not alone on its node. The followers are the first
+// half of the ids.
 func check(ids []string, statuses map[string]types.Status, pairs int) error {
 	taken := make(map[string]int)
 	for i := range pairs {

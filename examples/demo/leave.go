@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// leaveNothing removes the directory of the demo and says what else is left of it.
+// leaveNothing removes the directory of the demo and reports what else is left.
 func (d *demo) leaveNothing() error {
 	id, _ := os.ReadFile(filepath.Join(d.dir, "cluster"))
-	// A process that has been told to end takes a moment.
+	// A stopped process takes a moment to end.
 	deadline := time.Now().Add(3 * time.Second)
 	for left := errors.Join(processes(d.dir), mounts(d.dir)); left != nil; left = errors.Join(processes(d.dir), mounts(d.dir)) {
 		if time.Now().After(deadline) {
@@ -26,7 +26,7 @@ func (d *demo) leaveNothing() error {
 	return traces(strings.TrimSpace(string(id)))
 }
 
-// processes finds those that were started for the directory.
+// processes finds processes started for the directory.
 func processes(dir string) error {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -45,7 +45,7 @@ func processes(dir string) error {
 	return left
 }
 
-// mounts finds those below the directory.
+// mounts finds mounts below the directory.
 func mounts(dir string) error {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

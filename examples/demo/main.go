@@ -1,7 +1,6 @@
-// Command demo runs the examples on three nodes of this machine, on real containers,
-// and leaves nothing behind. Each example checks its own claim; the demo ends with 0
-// only if all of them hold and the audit finds nothing. With a text it runs wordcount
-// alone.
+// Command demo runs the examples on three nodes of this machine, on real containers, and leaves
+// nothing behind. Each example checks its own claim; the demo exits with 0 only if all of them hold
+// and the audit finds nothing. With a text it runs only wordcount.
 package main
 
 import (
@@ -34,14 +33,13 @@ func main() {
 	fmt.Printf("\nall of it as claimed, and nothing left behind, in %.1f s\n", time.Since(start).Seconds())
 }
 
-// example is a program, with what it shows.
+// example is a program and its claim.
 type example struct {
 	name, shows string
 	args        []string
 }
 
-// examples are all that run without further ado; work is a directory that nodes allow to be
-// mounted.
+// examples are those without further requirements; work is a directory that nodes allow to mount.
 func examples(work string) []example {
 	return []example{
 		{name: "colocation", shows: "a task beside another that creates the resource it waits for"},
@@ -57,7 +55,7 @@ func run(ctx context.Context, escher, text string) (err error) {
 	if err != nil {
 		return err
 	}
-	// Paths of sockets are short.
+	// Paths of sockets must be short.
 	dir, err := os.MkdirTemp("/tmp", "escher-demo-")
 	if err != nil {
 		return err
@@ -82,19 +80,19 @@ func run(ctx context.Context, escher, text string) (err error) {
 	return d.down()
 }
 
-// demo is a cluster of its own.
+// demo is a cluster for the examples.
 type demo struct {
 	escher, bin, dir string
 	examples         []example
-	// list shows what ran.
+	// list is the command that lists what ran.
 	list string
-	// mounts are what tasks may see of this machine.
+	// mounts are the paths of this machine that tasks may mount.
 	mounts  []string
 	cluster *exec.Cmd
 	ended   chan error
 }
 
-// wordcount has that example run alone, on a text.
+// wordcount runs only that example, on a text.
 func (d *demo) wordcount(text string) error {
 	text, err := filepath.Abs(text)
 	if err != nil {
@@ -116,7 +114,7 @@ func (d *demo) wordcount(text string) error {
 // up starts the cluster and makes the image of the examples.
 func (d *demo) up(ctx context.Context) error {
 	title("three nodes on this machine")
-	// It gets its signal from down: a Ctrl-C here must not reach it twice.
+	// down signals it: a Ctrl-C here must not reach it twice.
 	args := []string{"dev", "--dir", d.dir, "--nodes", "3", "--gpus", "1", "--containerd", "private"}
 	for _, m := range d.mounts {
 		args = append(args, "--allow-mount", m)
@@ -223,7 +221,7 @@ func (d *demo) lastLog() error {
 
 func title(text string) { fmt.Printf("\n== %s\n", text) }
 
-// indented writes lines with a margin.
+// indented indents lines.
 type indented struct{ to io.Writer }
 
 func (i indented) Write(text []byte) (int, error) {

@@ -1,6 +1,5 @@
-// Command framespace is a scheduler of somebody's own: that of Escher, with gangs built
-// in. It takes the place of `escher scheduler`; what a job is called says whether it is a
-// gang.
+// Command framespace is a custom scheduler: that of Escher, with gangs built in. It replaces
+// `escher scheduler`; the name of a job says whether it is a gang.
 package main
 
 import (
@@ -32,6 +31,6 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }() // nothing is to be done about it
+	defer func() { _ = store.Close() }() // no error matters any more
 	return scheduler.Run(ctx, store, scheduler.Config{Name: "framespace", Units: gangs.Gangs{}}, zap.NewNop())
 }

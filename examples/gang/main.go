@@ -1,5 +1,5 @@
-// Command gang runs four tasks at once or not at all, on the bare client: what they ask
-// for is locked as a whole, and submitted with them in one transaction.
+// Command gang runs four tasks at once or not at all, on the bare client: one transaction submits
+// them and a reservation of all that they request.
 package main
 
 import (
@@ -54,7 +54,7 @@ func run(ctx context.Context, store controlplane.Store) error {
 	return err
 }
 
-// gang submits tasks that are bound at one revision, or wait: a bundle of each is locked,
+// gang submits tasks that are bound at one revision, or wait: a reservation has a bundle for each,
 // and they draw on it. The reservation ends with the job.
 func gang(ctx context.Context, client *controlplane.Client, id string, tasks []controlplane.Submission) ([]string, error) {
 	r := types.Reservation{Job: id, Accumulate: true}

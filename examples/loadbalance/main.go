@@ -1,5 +1,5 @@
-// Command loadbalance spreads six tasks evenly over three nodes: static load
-// balancing. Every node has two of load_bal, and every task asks for one.
+// Command loadbalance spreads six tasks evenly over three nodes: static load balancing. Every node
+// has two of load_bal, and every task requests one.
 package main
 
 import (

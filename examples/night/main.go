@@ -1,5 +1,5 @@
-// Command night keeps a policy of its own: tasks of jobs with acme.com/night begin at
-// night alone. See docs/writing-a-policy.md.
+// Command night runs a policy of its own: tasks of jobs with acme.com/night begin only at night.
+// See docs/writing-a-policy.md.
 package main
 
 import (

@@ -26,12 +26,12 @@ type counter struct {
 	places
 	client *controlplane.Client
 	nodes  []string
-	// size is how large the text is, in bytes.
+	// size is the size of the text, in bytes.
 	size int64
 }
 
-// withCounter runs f when the chunks are stored and served, with the counts that there
-// should be, of an independent count.
+// withCounter runs f when the chunks are stored and served, with the expected counts of an
+// independent count.
 func withCounter(ctx context.Context, at places, f func(c *counter, want map[string]int) error) error {
 	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
 	if err != nil {
@@ -54,8 +54,8 @@ func withCounter(ctx context.Context, at places, f func(c *counter, want map[str
 	return f(c, want)
 }
 
-// compare counts the text twice, with mappers where the data is and with mappers placed
-// at random, and checks both against an independent count.
+// compare counts the text twice, with mappers where the data is and with mappers placed at random,
+// and checks both against an independent count.
 func compare(ctx context.Context, at places) error {
 	return withCounter(ctx, at, func(c *counter, want map[string]int) error {
 		fmt.Printf("%.1f MB of text, in %d chunks in the directories of %d nodes\n", float64(c.size)/1e6, c.chunks, len(c.nodes))
@@ -79,13 +79,13 @@ func compare(ctx context.Context, at places) error {
 	})
 }
 
-// near is where a chunk is.
+// near requests the node of a chunk.
 func near(chunk int) types.Requests {
-	// Policy, the second line: whoever needs the data runs where it is.
+	// Policy, the second line: a task that needs the data runs where it is.
 	return one("data-" + strconv.Itoa(chunk))
 }
 
-// shown counts once and prints how it went.
+// shown counts once and prints the result.
 func (c *counter) shown(ctx context.Context, run string, placed func(chunk int) types.Requests, want map[string]int) (local int, err error) {
 	local, took, err := c.mapReduce(ctx, run, placed, want)
 	if err == nil {
@@ -94,12 +94,12 @@ func (c *counter) shown(ctx context.Context, run string, placed func(chunk int) 
 	return local, err
 }
 
-// one is a request for one of a resource.
+// one returns a request for one of a resource.
 func one(name string) types.Requests {
 	return types.NewRequests(map[string]types.Quantity{name: 1000})
 }
 
-// prepare stores the chunks on the nodes in turn, and lets every node serve its own.
+// prepare stores the chunks on the nodes in turn, and makes every node serve its own.
 func (c *counter) prepare(ctx context.Context) (stop func(), err error) {
 	state, err := cluster.ClusterState(ctx, c.client)
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *counter) prepare(ctx context.Context) (stop func(), err error) {
 	return c.servers(ctx)
 }
 
-// cuts returns where the chunks begin and end: about equal, and at ends of lines.
+// cuts returns the bounds of the chunks: about equal, and at ends of lines.
 func (c *counter) cuts() ([]int64, error) {
 	text, err := os.Open(c.text)
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *counter) cuts() ([]int64, error) {
 	return cuts, nil
 }
 
-// servers runs a server on every node, and returns what stops them.
+// servers runs a server on every node, and returns a function to stop them.
 func (c *counter) servers(ctx context.Context) (stop func(), err error) {
 	all := make([]controlplane.Submission, len(c.nodes))
 	for i, node := range c.nodes {
@@ -171,7 +171,7 @@ func (c *counter) servers(ctx context.Context) (stop func(), err error) {
 		}
 		_, _ = c.client.Wait(context.WithoutCancel(ctx), controlplane.UntilEnded, job.Tasks...)
 	}
-	// Their start is not to count as the first run's.
+	// The first run must not include their start.
 	if _, err := c.client.Wait(ctx, controlplane.UntilRunning, job.Tasks...); err != nil {
 		stop()
 		return nil, err
@@ -179,7 +179,7 @@ func (c *counter) servers(ctx context.Context) (stop func(), err error) {
 	return stop, nil
 }
 
-// task makes a task of this program.
+// task returns a task of this program.
 func (c *counter) task(requests types.Requests, command ...string) controlplane.Submission {
 	return controlplane.Submission{
 		Task: types.Task{Name: command[0], Requests: requests},
@@ -259,7 +259,7 @@ func (c *counter) local(run string) (int, error) {
 	return n, nil
 }
 
-// counted reads what the reducers of a run have left.
+// counted reads the results of the reducers of a run.
 func (c *counter) counted(run string) (map[string]int, error) {
 	sum := make(map[string]int)
 	for i := range c.reducers {
@@ -294,7 +294,7 @@ func (c *counter) independent(ctx context.Context) (map[string]int, error) {
 	return counts, readCounts(strings.NewReader(string(out)), counts)
 }
 
-// difference names a word that was counted differently.
+// difference names a word with different counts.
 func difference(got, want map[string]int) string {
 	for word, n := range want {
 		if got[word] != n {
@@ -304,7 +304,7 @@ func difference(got, want map[string]int) string {
 	return "there are words that are not in the text"
 }
 
-// most returns the word that there is most of.
+// most returns the most frequent word.
 func most(counts map[string]int) string {
 	var best string
 	for word, n := range counts {

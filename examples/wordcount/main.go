@@ -1,11 +1,11 @@
-// Command wordcount counts the words of a text with MapReduce, where the data is: the
-// third of the paper's compositions, for two lines of policy.
+// Command wordcount counts the words of a text with MapReduce, where the data is: the third of the
+// paper's compositions, in two lines of policy.
 //
-// The text is cut into chunks, which are stored in the nodes' own directories. What
-// stores a chunk announces it, by a resource on its node; what maps a chunk requests
-// that resource, and so runs where it can read it from its own disk. Beside it, the
-// same is done with mappers placed at random, which fetch from other nodes what they
-// do not have. The counts must equal those of coreutils.
+// The text is cut into chunks, which are stored in the nodes' own directories. The task that stores
+// a chunk announces it, by a resource on its node. The task that maps a chunk requests that
+// resource, and so runs where it can read the chunk from its own disk. A second run places mappers
+// at random, and they fetch missing chunks from other nodes. The counts must equal those of
+// coreutils.
 package main
 
 import (
@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// textDir, dataDir and outDir are where a task sees the text, the directory of its
-	// node, and what all of them share: results and addresses.
+	// textDir, dataDir and outDir are where a task sees the text, the directory of its node, and
+	// that of all tasks: results and addresses.
 	textDir, dataDir, outDir = "/text", "/data", "/out"
 )
 
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// places are directories of the machine, and into how many parts all is split.
+// places are directories of the machine, and the number of parts.
 type places struct {
 	text, work       string
 	chunks, reducers int

@@ -15,9 +15,8 @@ type pair struct {
 	Near  float64 `json:"near_s"`
 }
 
-// comparePairs counts over and over, by turns with mappers whose node is named and with
-// mappers where the data is, which is the same, and prints a pair of times a line, but for
-// the first one.
+// comparePairs counts repeatedly, in turn with mappers on named nodes and with mappers where the
+// data is, which is the same. It prints a pair of times a line, without the first one.
 func comparePairs(ctx context.Context, at places, pairs int) error {
 	return withCounter(ctx, at, func(c *counter, want map[string]int) error {
 		named := func(chunk int) types.Requests { return one("node/" + c.nodes[chunk%len(c.nodes)]) }
@@ -35,7 +34,7 @@ func comparePairs(ctx context.Context, at places, pairs int) error {
 					return err
 				}
 			}
-			if i == 0 { // it warms up
+			if i == 0 { // to warm up
 				continue
 			}
 			if err := json.NewEncoder(os.Stdout).Encode(p); err != nil {
@@ -46,8 +45,8 @@ func comparePairs(ctx context.Context, at places, pairs int) error {
 	})
 }
 
-// allLocal counts once, and returns how many seconds that took. That a chunk is read from
-// elsewhere is an error.
+// allLocal counts once, and returns how many seconds that took. A chunk that was not read locally
+// is an error.
 func (c *counter) allLocal(ctx context.Context, run string, placed func(chunk int) types.Requests, want map[string]int) (float64, error) {
 	local, took, err := c.mapReduce(ctx, run, placed, want)
 	if err == nil && local != c.chunks {

@@ -20,8 +20,8 @@ import (
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 )
 
-// load stores a chunk of the text of that name, the bytes from one offset to another,
-// in the directory of its node, and announces it.
+// load stores a chunk of the text, the bytes from one offset to another, in the directory of its
+// node, and announces it.
 func load(ctx context.Context, chunk, name, from, to string) error {
 	first, err := strconv.ParseInt(from, 10, 64)
 	if err != nil {
@@ -45,7 +45,7 @@ func load(ctx context.Context, chunk, name, from, to string) error {
 	return err
 }
 
-// serve lets other nodes read the directory of this one, until it is stopped.
+// serve lets other nodes read the directory of this node until it is stopped.
 func serve(ctx context.Context) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("ESCHER_PORT_DATA"))
 	if err != nil {
@@ -63,8 +63,8 @@ func serve(ctx context.Context) error {
 	return nil
 }
 
-// mapChunk counts the words of a chunk: its own node's, or fetched from the node that
-// has it. The counts stay on this node, a file for each reducer.
+// mapChunk counts the words of a chunk, read locally or from the node that has it. The counts stay
+// on this node, a file for each reducer.
 func mapChunk(ctx context.Context, run, chunk, reducers string) error {
 	split, err := strconv.Atoi(reducers)
 	if err != nil {
@@ -84,7 +84,7 @@ func mapChunk(ctx context.Context, run, chunk, reducers string) error {
 	}
 	for word, n := range counts {
 		h := fnv.New32a()
-		_, _ = h.Write([]byte(word)) // a hash takes everything
+		_, _ = h.Write([]byte(word)) // a hash never fails
 		parts[h.Sum32()%uint32(split)][word] = n
 	}
 	for i, part := range parts {
@@ -179,7 +179,7 @@ func countWords(r io.Reader) (map[string]int, error) {
 	}
 }
 
-// reduce merges what all mappers of a run have left for one reducer.
+// reduce merges the counts of all mappers of a run for one reducer.
 func reduce(ctx context.Context, run, part, chunks string) error {
 	mappers, err := strconv.Atoi(chunks)
 	if err != nil {
@@ -218,7 +218,7 @@ func readCounts(r io.Reader, sum map[string]int) error {
 	return in.Err()
 }
 
-// lines are counts as lines of "word count", in order.
+// lines formats counts as lines of "word count", in order.
 func lines(counts map[string]int) io.Reader {
 	all := make([]string, 0, len(counts))
 	for word, n := range counts {
@@ -228,7 +228,7 @@ func lines(counts map[string]int) io.Reader {
 	return strings.NewReader(strings.Join(all, ""))
 }
 
-// write makes a file, whole or not at all.
+// write writes a file atomically.
 func write(path string, content io.Reader) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package selfplay is what AlphaZero does most of the time, without its network:
-// generators play games, and for each position ask a predictor, which has a GPU, how good
-// the moves are. Who is on the predictor's node asks by shared memory, others by TCP.
+// Package selfplay is what AlphaZero does most of the time, without its network: generators play
+// games, and for each position ask a predictor, which has a GPU, how good the moves are. Generators
+// on the predictor's node ask by shared memory, others by TCP.
 package selfplay
 
 import (
@@ -9,23 +9,23 @@ import (
 	"unsafe"
 )
 
-// The input of AlphaZero for Go: planes of 19 by 19 points, of the stones of both players
-// at the last eight moves, and of whose turn it is.
+// The input of AlphaZero for Go: planes of 19 by 19 points, of the stones of both players at the
+// last eight moves, and of the player whose turn it is.
 const (
 	Points = 19 * 19
 	Planes = 17
-	// Moves are the points, and to pass.
+	// Moves are the points, and the pass.
 	Moves = Points + 1
 )
 
 // Board is a position, 24,548 bytes.
 type Board [Planes * Points]float32
 
-// Answer is what a predictor says of a position: how likely each move is to be the best,
-// and last the value of the position, from -1 to 1.
+// Answer is the prediction for a position: how likely each move is the best, and last the value of
+// the position, from -1 to 1.
 type Answer [Moves + 1]float32
 
-// Deal makes a position of stones drawn at random, in place of the search that finds one.
+// Deal makes a position of random stones, in place of the search that finds one.
 func (b *Board) Deal(random *rand.Rand) {
 	bits := uint64(0)
 	for i := range b {
@@ -37,8 +37,8 @@ func (b *Board) Deal(random *rand.Rand) {
 	}
 }
 
-// Predict says what is to be said of a position, in place of the network on a GPU: it
-// reads all of it, and takes some microseconds.
+// Predict computes a prediction, in place of the network on a GPU: it reads the whole position, and
+// takes some microseconds.
 func Predict(b *Board, a *Answer) {
 	clear(a[:])
 	sum := float32(0)
@@ -57,7 +57,7 @@ func Predict(b *Board, a *Answer) {
 	a[Moves] = float32(math.Tanh(float64(sum / Points)))
 }
 
-// Best is the move that is the likeliest to be the best.
+// Best is the move that is most likely the best.
 func (a *Answer) Best() int {
 	best := 0
 	for i, x := range a[:Moves] {
@@ -68,7 +68,7 @@ func (a *Answer) Best() int {
 	return best
 }
 
-// bytes are those of a position, as they are in memory: both sides are alike.
+// bytes are those of a position in memory: both sides have the same layout.
 func (b *Board) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(b)), unsafe.Sizeof(*b))
 }

@@ -13,20 +13,20 @@ import (
 // Game is predictors, and generators for each of them.
 type Game struct {
 	Predictors, Each int
-	// Predictor makes the task of the i-th predictor, Generator that of its j-th generator.
+	// Predictor returns the task of the i-th predictor, Generator that of its j-th generator.
 	Predictor func(i int) controlplane.Submission
 	Generator func(i, j int) controlplane.Submission
 }
 
-// Placed are the ids of the tasks of a game that was submitted: the j-th generator of the
-// i-th predictor is the one at i*Each+j.
+// Placed holds the ids of the tasks of a submitted game: the j-th generator of the i-th predictor
+// is at i*Each+j.
 type Placed struct{ Predictors, Generators []string }
 
 // Lines is how many lines the policy takes: those marked below. A test counts them.
 const Lines = 4
 
-// Submit submits a game with as many predictors on each node as on the others, and each
-// generator beside its predictor.
+// Submit submits a game with the same number of predictors on each node, and each generator with
+// its predictor.
 func (g Game) Submit(ctx context.Context, jobs *esl.Client) (Placed, error) {
 	game := controlplane.NewID("game")
 	var predictors, generators []controlplane.Submission
@@ -43,8 +43,8 @@ func (g Game) Submit(ctx context.Context, jobs *esl.Client) (Placed, error) {
 	return submit(ctx, jobs, predictors, generators, place.Balance{}) // Policy
 }
 
-// SubmitTo submits a game whose i-th predictor and its generators go to a node that is
-// named: a hard-coded placement. No name: anywhere.
+// SubmitTo submits a game whose i-th predictor and its generators go to a named node: a hard-coded
+// placement. No name means any node.
 func (g Game) SubmitTo(ctx context.Context, jobs *esl.Client, node func(i int) string) (Placed, error) {
 	var predictors, generators []controlplane.Submission
 	for i := range g.Predictors {
@@ -56,7 +56,7 @@ func (g Game) SubmitTo(ctx context.Context, jobs *esl.Client, node func(i int) s
 	return submit(ctx, jobs, predictors, generators)
 }
 
-// to has a task go to a node, if one is named.
+// to makes a task go to a node, if one is named.
 func to(node string, s controlplane.Submission) controlplane.Submission {
 	if node != "" {
 		s.Task.Requests = s.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{"node/" + node: esl.One}))
@@ -74,14 +74,14 @@ func submit(ctx context.Context, jobs *esl.Client, predictors, generators []cont
 	return Placed{Predictors: first.Tasks, Generators: second.Tasks}, err
 }
 
-// Layout is a placement up to the names of nodes and tasks: what is on each node.
+// Layout is a placement without the names of nodes and tasks: how many nodes have which content.
 type Layout map[Node]int
 
-// Node is what is on one: predictors, how many generators are there whose predictor is,
-// and how many whose predictor is elsewhere.
+// Node is the content of one node: predictors, generators whose predictor is there, and those whose
+// predictor is elsewhere.
 type Node struct{ Predictors, Together, Apart int }
 
-// LayoutOf is that of a game of which the nodes are known, by the ids of tasks.
+// LayoutOf is the layout of a game, from the nodes of tasks by id.
 func (p Placed) LayoutOf(nodes map[string]string) Layout {
 	each := len(p.Generators) / max(1, len(p.Predictors))
 	on := make(map[string]Node)
@@ -106,7 +106,7 @@ func (p Placed) LayoutOf(nodes map[string]string) Layout {
 	return layout
 }
 
-// Together is which part of the generators is beside its predictor.
+// Together is the fraction of generators with their predictor.
 func (l Layout) Together() float64 {
 	together, all := 0, 0
 	for n, count := range l {

@@ -14,9 +14,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestGame places a game on a cluster in memory, by the policy and on nodes that are named:
-// two predictors are on each of three nodes, with all of their generators, though one of
-// the nodes is half full of something else.
+// TestGame places a game on a cluster in memory, by the policy and on named nodes: two predictors
+// are on each of three nodes, with all of their generators, though one of the nodes is half full of
+// other tasks.
 func TestGame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := hollow.Nodes(3, 16)
@@ -84,7 +84,7 @@ func TestGame(t *testing.T) {
 	})
 }
 
-// TestLayout tells who is beside whom.
+// TestLayout counts generators with their predictor.
 func TestLayout(t *testing.T) {
 	p := selfplay.Placed{Predictors: []string{"p0", "p1"}, Generators: []string{"g00", "g01", "g10", "g11"}}
 	got := p.LayoutOf(map[string]string{"p0": "a", "p1": "b", "g00": "a", "g01": "b", "g10": "b", "g11": "c"})

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// answer answers all who ask over TCP, until ctx is done: positions come and answers go
-// back as they are in memory.
+// answer answers requests over TCP until ctx is done: positions come and answers go back in their
+// memory layout.
 func answer(ctx context.Context, listener net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
@@ -24,13 +24,13 @@ func answer(ctx context.Context, listener net.Listener) error {
 		g.Go(func() error {
 			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 			defer stop()
-			converse(conn) // one who goes away ends it
+			converse(conn) // the end of the connection ends it
 			return conn.Close()
 		})
 	}
 }
 
-// converse answers one of them.
+// converse serves one connection.
 func converse(conn net.Conn) {
 	board, reply := new(Board), new(Answer)
 	for {

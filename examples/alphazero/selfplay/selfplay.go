@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Server is a predictor, which answers those of its node in shared memory, and others over
+// Server is a predictor, which answers generators on its node in shared memory, and others over
 // TCP.
 type Server struct {
 	path     string
@@ -20,8 +20,8 @@ type Server struct {
 	listener net.Listener
 }
 
-// NewServer makes a predictor: its table is a file of that path, which whoever runs on its
-// node sees, with so many seats, and others reach it by the listener, which is its own.
+// NewServer makes a predictor. Its table is a file at path with seats for generators on its node;
+// others reach it by the listener, which it owns.
 func NewServer(path string, seats int, listener net.Listener) (*Server, error) {
 	t, err := makeTable(path, seats)
 	if err != nil {
@@ -30,7 +30,7 @@ func NewServer(path string, seats int, listener net.Listener) (*Server, error) {
 	return &Server{path: path, table: t, listener: listener}, nil
 }
 
-// Run answers until ctx is done, and removes the table then. Once.
+// Run answers until ctx is done, and removes the table then. Call it once.
 func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.table.serve(ctx) })
@@ -38,18 +38,18 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(g.Wait(), os.Remove(s.path), s.table.close())
 }
 
-// Predictor is one as a generator sees it. A generator has one of its own.
+// Predictor is a generator's connection to a predictor. Each generator has its own.
 type Predictor interface {
-	// Board is where the position is to be that is asked about.
+	// Board is where to put the position.
 	Board() *Board
-	// Ask returns what is said of it; that is good until the next time.
+	// Ask returns the prediction; it is valid until the next call.
 	Ask(ctx context.Context) (*Answer, error)
 	// Close leaves the predictor.
 	Close() error
 }
 
-// Find returns a predictor: at a seat of its table if that is here, which is told by
-// together, and over TCP if not.
+// Find returns a predictor: at a seat of its table if that is here, which together reports, else
+// over TCP.
 func Find(ctx context.Context, path string, seat int, address string) (p Predictor, together bool, err error) {
 	near, err := sit(path, seat)
 	if err == nil {
@@ -65,8 +65,7 @@ func Find(ctx context.Context, path string, seat int, address string) (p Predict
 	return far, false, nil
 }
 
-// Play is a generator: it makes positions and has them judged, until ctx is done, and
-// counts them.
+// Play is a generator: it makes positions, asks for predictions until ctx is done, and counts them.
 func Play(ctx context.Context, p Predictor, random *rand.Rand, played *atomic.Int64) error {
 	for ctx.Err() == nil {
 		p.Board().Deal(random)
@@ -75,7 +74,7 @@ func Play(ctx context.Context, p Predictor, random *rand.Rand, played *atomic.In
 			return errors.Join(context.Cause(ctx), err)
 		}
 		if move := reply.Best(); move < Points {
-			p.Board()[move] = 1 // it is played
+			p.Board()[move] = 1 // play it
 		}
 		played.Add(1)
 	}

@@ -39,8 +39,8 @@ func served(t *testing.T, seats int) (path, address string) {
 	return path, listener.Addr().String()
 }
 
-// TestAsk has generators ask by shared memory and over TCP, all at a time: each is
-// answered what is to be said of its own position, whichever way.
+// TestAsk lets generators ask by shared memory and over TCP, all at a time: each gets the answer to
+// its own position, either way.
 func TestAsk(t *testing.T) {
 	const seats, times = 2, 50
 	path, address := served(t, seats)
@@ -81,7 +81,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestPlay plays until it is told not to, either way.
+// TestPlay plays until ctx ends, either way.
 func TestPlay(t *testing.T) {
 	path, address := served(t, 1)
 	for _, at := range []string{path, path + "-elsewhere"} {
@@ -116,7 +116,7 @@ func TestFindRefuses(t *testing.T) {
 	}
 }
 
-// TestBest: whoever asks is told the move that counts most, and a value.
+// TestBest: the answer has the move with the highest weight, and a value.
 func TestBest(t *testing.T) {
 	b, a := new(Board), new(Answer)
 	b[42] = 1

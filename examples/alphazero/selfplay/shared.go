@@ -15,34 +15,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seat is where one generator and the predictor meet in shared memory: the generator
-// writes a position and then that it asks, the predictor an answer and then that it
-// answered. Each waits for the other by looking.
+// seat is the shared memory of one generator and the predictor. The generator writes a position and
+// then its request, the predictor an answer and then that it answered. Each polls for the other.
 type seat struct {
 	state atomic.Uint32
-	_     [60]byte // what both look at is alone in its cache line
+	_     [60]byte // the polled word has its own cache line
 	board Board
 	_     [64]byte
 	reply Answer
 	_     [64]byte
 }
 
-// What a seat may be.
+// The states of a seat.
 const (
 	idle = iota
 	asked
 	answered
 )
 
-// table is the seats of a predictor, in a file that is mapped. The predictor has the file
-// locked for as long as it lives, however it ends.
+// table is the seats of a predictor, in a mapped file. The predictor holds a lock on the file for
+// as long as it lives, however it ends.
 type table struct {
 	file   *os.File
 	memory []byte
 	seats  []*seat
 }
 
-// makeTable makes the file of so many seats, which is there as a whole or not at all.
+// makeTable makes the file atomically, with so many seats.
 func makeTable(path string, seats int) (*table, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
@@ -61,8 +60,8 @@ func makeTable(path string, seats int) (*table, error) {
 	return mapTable(file)
 }
 
-// openTable maps the file of a predictor of this node. fs.ErrNotExist: it is on another
-// one, has not begun, or was killed.
+// openTable maps the file of a predictor on this node. fs.ErrNotExist: it is on another node, has
+// not begun, or was killed.
 func openTable(path string) (*table, error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -74,16 +73,16 @@ func openTable(path string) (*table, error) {
 	return mapTable(file)
 }
 
-// abandoned reports whether the predictor that has made a file lives no more.
+// abandoned reports whether the predictor of a file is dead.
 func abandoned(file *os.File) bool {
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
 		return false
 	}
-	_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // nobody waits for it
+	_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // no other process waits for it
 	return true
 }
 
-// mapTable maps a file, which is the table's from then on.
+// mapTable maps a file, which the table then owns.
 func mapTable(file *os.File) (*table, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -99,10 +98,10 @@ func mapTable(file *os.File) (*table, error) {
 	return t, nil
 }
 
-// close unmaps it: nobody may be at it any more.
+// close unmaps it: no request may be pending.
 func (t *table) close() error { return errors.Join(unix.Munmap(t.memory), t.file.Close()) }
 
-// serve answers all who ask, until ctx is done.
+// serve answers all requests until ctx is done.
 func (t *table) serve(ctx context.Context) error {
 	for nothing := 0; ; nothing++ {
 		for _, s := range t.seats {
@@ -118,17 +117,16 @@ func (t *table) serve(ctx context.Context) error {
 	}
 }
 
-// Who waits looks again at once at first, then lets others have the processor, and when
-// nothing has come for a while sleeps between two looks.
+// A waiting side first polls at once, then yields the processor, and after a while without success
+// sleeps between two polls.
 const (
 	spins, yields = 100, 20_000
 	nap           = 100 * time.Microsecond
-	// patience is after how many naps it is asked whether there is anybody to wait for.
+	// patience is after how many naps to check whether the other side is alive.
 	patience = 100
 )
 
-// pause passes time until the next look, after so many looks in vain. Its error is why ctx
-// is done.
+// pause waits until the next poll, after so many without success. Its error is that of ctx.
 func pause(ctx context.Context, nothing int) error {
 	switch {
 	case nothing < spins:
@@ -147,7 +145,7 @@ type beside struct {
 	seat  *seat
 }
 
-// sit takes a seat at the table of a predictor of this node.
+// sit takes a seat at the table of a predictor on this node.
 func sit(path string, number int) (*beside, error) {
 	t, err := openTable(path)
 	if err != nil {
@@ -163,7 +161,7 @@ func sit(path string, number int) (*beside, error) {
 // Board implements Predictor.
 func (p *beside) Board() *Board { return &p.seat.board }
 
-// Ask implements Predictor. Of a predictor that was killed it is known a moment later.
+// Ask implements Predictor. It notices a killed predictor a moment later.
 func (p *beside) Ask(ctx context.Context) (*Answer, error) {
 	p.seat.state.Store(asked)
 	for nothing := 0; p.seat.state.Load() != answered; nothing++ {

@@ -9,8 +9,7 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// TestActionsAreCommands looks up each command line that actions are said with: it is a
-// command, with flags that there are.
+// TestActionsAreCommands checks each command line of an action: the command and its flags exist.
 func TestActionsAreCommands(t *testing.T) {
 	for _, verb := range action.Verbs() {
 		a := verb.Of([]string{"max-keys", "max-keys", "max-keys"}[:verb.Arguments()]...)

@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/e2e/bench"
 )
 
-// TestMain lets the test program be the program that measures, where it is called so.
+// TestMain lets the test program act as the benchmark program, by its name.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == server.BenchProgram {
 		os.Exit(bench.Main(os.Args[1:], os.Executable, os.Stdin, os.Stdout, os.Stderr))
@@ -20,8 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBench has the program beside escher refuse what cannot be measured: it is told all that
-// escher bench is.
+// TestBench lets the benchmark program refuse bad input: it gets all arguments of escher bench.
 func TestBench(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

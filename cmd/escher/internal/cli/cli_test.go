@@ -28,16 +28,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestScripts runs the scripts of testdata, each against a cluster of its own: two
-// nodes of two cores and 1 GiB, over the simulated runtime; those of scripts named …gpus have eight
-// GPUs each.
+// TestScripts runs the scripts of testdata, each against a cluster of its own: two nodes of two
+// cores and 1 GiB, with the simulated runtime; those of scripts named …gpus have eight GPUs each.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"escher": escher, "lines": lines, "until": until, "full": full, "clean": clean, "poison": poison},
 		Setup: func(env *testscript.Env) error {
-			dir, err := os.MkdirTemp("/tmp", "esc-") // paths of sockets are short
+			dir, err := os.MkdirTemp("/tmp", "esc-") // paths of sockets must be short
 			if err != nil {
 				return err
 			}
@@ -61,7 +60,7 @@ func escher(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// until PATTERN ARGS… runs escher with these arguments until it prints what matches.
+// until PATTERN ARGS… runs escher with these arguments until its output matches.
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	wanted, err := regexp.Compile(args[0])
 	ts.Check(err)
@@ -81,7 +80,7 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// full ARGS… runs escher with an output that takes nothing: it says so, and fails.
+// full ARGS… runs escher with an output that takes nothing: it reports that, and fails.
 func full(ts *testscript.TestScript, _ bool, args []string) {
 	out, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	ts.Check(err)
@@ -93,7 +92,7 @@ func full(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// clean ARGS… runs escher: what it prints has no character that a terminal obeys.
+// clean ARGS… runs escher: its output has no character that a terminal obeys.
 func clean(ts *testscript.TestScript, _ bool, args []string) {
 	var out, said strings.Builder
 	code := cli.Main(args, cmdutil.Outside{In: strings.NewReader(""), Out: &out, Err: &said, Getenv: ts.Getenv, Executable: os.Executable})
@@ -105,12 +104,12 @@ func clean(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// poison NAME stops the task of a name with a reason that is made to be obeyed by a terminal.
+// poison NAME stops the task with a name, with a reason that a terminal would obey.
 func poison(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{dev.Dir(ts.Getenv("ESCHER_DIR")).Endpoint()}})
 	ts.Check(err)
-	defer func() { _ = store.Close() }() // all is said
+	defer func() { _ = store.Close() }() // nothing is left to send
 	client, err := controlplane.New(store, dev.DefaultNamespace)
 	ts.Check(err)
 	tasks, _, err := client.Tasks(ctx)
@@ -122,7 +121,7 @@ func poison(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// lines NAME sets NAME1, NAME2, … to the lines that the last command printed.
+// lines NAME sets NAME1, NAME2, … to the lines of the last output.
 func lines(ts *testscript.TestScript, _ bool, args []string) {
 	n := 0
 	for line := range strings.Lines(ts.ReadFile("stdout")) {
@@ -168,9 +167,9 @@ func startDev(env *testscript.Env, dir dev.Dir, gpus string) error {
 	}
 }
 
-// simulated makes runtimes that do what the command of a container says: echo TEXT...,
-// exit CODE, sleep DURATION, hold TEXT..., which writes it and runs on; anything else
-// runs until it is stopped. The files of containers are below dir.
+// simulated makes runtimes that simulate the command of a container: echo TEXT..., exit CODE, sleep
+// DURATION, hold TEXT..., which writes it and runs on; any other command runs until it is stopped.
+// The files of containers are below dir.
 func simulated(dir string) dev.Runtimes {
 	return func(string) (nodeagent.Runtime, error) {
 		used := new(uses)

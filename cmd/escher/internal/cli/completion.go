@@ -27,7 +27,7 @@ nodes, reservations, resources and contexts, as they are at that moment.
   zsh    source <(escher completion zsh)                       in ~/.zshrc, after compinit
   fish   escher completion fish > ~/.config/fish/completions/escher.fish`
 
-// newCompletion makes the command that prints the completion of a shell.
+// newCompletion returns the command that prints the completion of a shell.
 func newCompletion(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion bash|zsh|fish",
@@ -50,10 +50,10 @@ func newCompletion(f *cmdutil.Factory) *cobra.Command {
 	}
 }
 
-// completions completes words by what is in the cluster.
+// completions completes words from the objects in the cluster.
 type completions struct{ *cmdutil.Factory }
 
-// completer returns what a word may become.
+// completer returns completions of a word.
 type completer func(ctx context.Context, word string) []string
 
 // How long completion may take, and how many names it offers.
@@ -62,8 +62,8 @@ const (
 	completeMost   = 200
 )
 
-// addCompletion teaches all commands below root to complete: arguments by what
-// stands in capitals in their usage, flags by their names.
+// addCompletion adds completion to all commands below root: of arguments by the words in capitals
+// in their usage, of flags by their names.
 func (f completions) addCompletion(root *cobra.Command) {
 	byFlag := f.flagCompleters()
 	for _, cmd := range root.Commands() {
@@ -76,13 +76,13 @@ func (f completions) addCompletion(root *cobra.Command) {
 	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) { register(root, flag, byFlag) })
 }
 
-// register teaches a flag to complete, unless somebody has.
+// register adds completion to a flag, unless it has one.
 func register(cmd *cobra.Command, flag *pflag.Flag, byFlag map[string]completer) {
 	complete := byFlag[flag.Name]
 	if complete == nil {
 		return
 	}
-	_ = cmd.RegisterFlagCompletionFunc(flag.Name, // fails if it knows already
+	_ = cmd.RegisterFlagCompletionFunc(flag.Name, // fails if it has one
 		func(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return offer(cmd.Context(), complete, word)
 		})
@@ -103,14 +103,14 @@ func offer(ctx context.Context, complete completer, word string) ([]cobra.Comple
 // argCompleter completes the argument at one place.
 type argCompleter struct {
 	any []completer
-	// files tells that it may also be the path of a file.
+	// files reports whether it may also be the path of a file.
 	files bool
 }
 
 // argCompletion completes the arguments of one command.
 type argCompletion struct {
 	each []argCompleter
-	// repeats tells that the last one may come again.
+	// repeats reports whether the last one may be repeated.
 	repeats bool
 }
 
@@ -139,7 +139,7 @@ func (f completions) argCompleters(use string) argCompletion {
 	return a
 }
 
-// words returns what a word may become.
+// words returns completions of a word.
 func (a argCompleter) words(ctx context.Context, word string) []string {
 	var all []string
 	for _, complete := range a.any {
@@ -148,7 +148,7 @@ func (a argCompleter) words(ctx context.Context, word string) []string {
 	return all
 }
 
-// complete completes the argument after those that are there.
+// complete completes the next argument.
 func (a argCompletion) complete(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	at := len(args)
 	if a.repeats && at >= len(a.each) {
@@ -164,8 +164,8 @@ func (a argCompletion) complete(cmd *cobra.Command, args []string, word string) 
 	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(args, w) }), directive
 }
 
-// completerOf returns what completes an argument called so in a usage line, nil for
-// nothing, and whether it may be a file.
+// completerOf returns the completer of an argument by its name in a usage line, nil for none, and
+// whether it may be a file.
 func (f completions) completerOf(kind string) (c completer, files bool) {
 	switch kind {
 	case "TASK":
@@ -189,13 +189,13 @@ func (f completions) completerOf(kind string) (c completer, files bool) {
 	case "FILE", "BINARY", "PATH":
 		return nil, true
 	}
-	if strings.ToLower(kind) == kind && !strings.HasPrefix(kind, "-") { // a word to be typed as it is
+	if strings.ToLower(kind) == kind && !strings.HasPrefix(kind, "-") { // a literal word
 		return words(kind), false
 	}
 	return nil, false
 }
 
-// pathsIn completes to what begins a path in a task.
+// pathsIn completes the task at the beginning of a path in it.
 func (f completions) pathsIn(ctx context.Context, word string) []string {
 	ids := f.ids(controlplane.Tasks)(ctx, word)
 	for i := range ids {
@@ -204,7 +204,7 @@ func (f completions) pathsIn(ctx context.Context, word string) []string {
 	return ids
 }
 
-// flagCompleters returns what completes the values of flags, by their names.
+// flagCompleters returns the completers of flag values, by the names of flags.
 func (f completions) flagCompleters() map[string]completer {
 	var formats []string
 	for _, format := range table.Formats() {
@@ -234,7 +234,7 @@ func (f completions) ids(kind controlplane.Kind) completer {
 	return func(ctx context.Context, word string) []string {
 		client, err := f.Client(ctx)
 		if err != nil {
-			return nil // nobody wants to read errors while typing
+			return nil // no errors while typing
 		}
 		ids, _ := client.IDs(ctx, kind, word, completeMost)
 		return ids
@@ -246,7 +246,7 @@ func (f completions) contextNames(context.Context, string) []string {
 	return file.Names()
 }
 
-// namespaceNames completes to the namespaces that tasks are in, or that were made.
+// namespaceNames completes to namespaces with tasks or settings.
 func (f completions) namespaceNames(ctx context.Context, _ string) []string {
 	store, err := f.Store(ctx)
 	if err != nil {

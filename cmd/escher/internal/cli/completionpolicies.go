@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// policyCompleters returns what completes the values of flags that make policies.
+// policyCompleters returns the completers of flags that make policies.
 func (f completions) policyCompleters() map[string]completer {
 	domains := words(esl.Domain("").Choices()...)
 	var kinds []string
@@ -31,18 +31,18 @@ func (f completions) policyCompleters() map[string]completer {
 	}
 }
 
-// both completes to what either does.
+// both combines two completers.
 func both(a, b completer) completer {
 	return func(ctx context.Context, word string) []string { return append(a(ctx, word), b(ctx, word)...) }
 }
 
-// declared completes to the ids of policies of a kind that jobs share, of any if it is empty,
-// and what follows them.
+// declared completes to the ids of shared policies of a kind, of any if it is empty, and the text
+// then.
 func (f completions) declared(kind, then string) completer {
 	return func(ctx context.Context, _ string) []string {
 		client, err := f.Client(ctx)
 		if err != nil {
-			return nil // nobody wants to read errors while typing
+			return nil // no errors while typing
 		}
 		kvs, _, err := controlplane.ListAll(ctx, client.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Policies, client.Namespace())})
 		if err != nil {

@@ -25,7 +25,7 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// TestDrawn is about a line that the next one replaces.
+// TestDrawn replaces a line by the next one.
 func TestDrawn(t *testing.T) {
 	var out strings.Builder
 	lines := cmdutil.NewConsole(&cmdutil.Factory{Outside: cmdutil.Outside{Err: &out}}, false)

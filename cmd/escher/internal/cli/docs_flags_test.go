@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestDocumentedFlags finds command lines in the documents, and in the examples, with flags
-// that there are not.
+// TestDocumentedFlags finds unknown flags in the command lines of the documents and examples.
 func TestDocumentedFlags(t *testing.T) {
 	var paths []string
 	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "examples/jobs/*.yaml"} {
@@ -41,7 +40,7 @@ func TestDocumentedFlags(t *testing.T) {
 	}
 }
 
-// commandLine is one in a text: up to the end of the line, of what is quoted, or of the command.
+// commandLine matches one in a text: up to the end of the line, the quote, or the command.
 var commandLine = regexp.MustCompile("\\bescher [a-z]+[^`|;&#()\n]*")
 
 // unknownFlags returns the flags of a command line that its command does not have.

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write docs/cli.md and docs/cli as the c
 // docsPath is the directory of the documents.
 const docsPath = "../../../../docs/"
 
-// leaves returns all commands that do something, in their order.
+// leaves returns all commands without subcommands, in order.
 func leaves(cmd *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
 	if !cmd.HasSubCommands() && !cmd.Hidden {
@@ -83,7 +83,7 @@ func TestEveryVerbHasAScript(t *testing.T) {
 	}
 }
 
-// TestEveryArgumentCompletes finds commands whose arguments nothing completes.
+// TestEveryArgumentCompletes finds commands with arguments that have no completion.
 func TestEveryArgumentCompletes(t *testing.T) {
 	root := newRoot(&cmdutil.Factory{})
 	for _, cmd := range leaves(root) {
@@ -194,8 +194,8 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 	})
 }
 
-// TestEveryListingMeetsAFullDisk finds the commands that print something, and are not
-// tried with an output that takes nothing.
+// TestEveryListingMeetsAFullDisk finds the commands that print output, and have no test with an
+// output that takes nothing.
 func TestEveryListingMeetsAFullDisk(t *testing.T) {
 	var script []byte
 	for _, path := range []string{"testdata/hostile.txtar", "testdata/gpus.txtar"} {
@@ -205,7 +205,7 @@ func TestEveryListingMeetsAFullDisk(t *testing.T) {
 		}
 		script = append(script, text...)
 	}
-	// These print nothing, go on until interrupted, or print just the name of what they have done it to.
+	// These print nothing, run until interrupted, or print only the name of the changed object.
 	others := strings.Fields(`admin-restored agent bench context-rm context-set context-use cp dev image-load image-make image-pull
 		namespace-create namespace-rm namespace-set node-drain node-rm policies-rm pull server set-resource wait`)
 	for _, cmd := range leaves(newRoot(&cmdutil.Factory{})) {

@@ -29,7 +29,7 @@ const (
 	examplesPath = "../../../../examples/jobs"
 )
 
-// TestSchema compares docs/escher.schema.json with what the types say.
+// TestSchema compares docs/escher.schema.json with the types.
 func TestSchema(t *testing.T) {
 	want, err := manifest.Schema(policy.KnownPolicies())
 	if err != nil {
@@ -46,7 +46,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// published returns the schema as it is published.
+// published returns the published schema.
 func published(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := os.ReadFile(schemaPath)
@@ -117,7 +117,7 @@ func TestEveryExampleIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestDocumentedExamplesAreAdmitted reads every document of YAML that the documentation shows.
+// TestDocumentedExamplesAreAdmitted reads every YAML document in the documentation.
 func TestDocumentedExamplesAreAdmitted(t *testing.T) {
 	s := published(t)
 	var paths []string
@@ -153,7 +153,7 @@ func TestDocumentedExamplesAreAdmitted(t *testing.T) {
 	}
 }
 
-// Every policy is told about, and its parameters are.
+// TestEveryPolicyIsDescribed checks that every policy and its parameters have a description.
 func TestEveryPolicyIsDescribed(t *testing.T) {
 	texts := policy.PolicyTexts()
 	for name, kind := range policy.KnownPolicies() {
@@ -171,7 +171,7 @@ func TestEveryPolicyIsDescribed(t *testing.T) {
 	}
 }
 
-// What can only be declared refuses to be named by a job, and what refuses is known to.
+// TestDeclaredPoliciesRefuseJobs: exactly the policies marked as Declared refuse every job.
 func TestDeclaredPoliciesRefuseJobs(t *testing.T) {
 	for name, empty := range builtin.Kinds() {
 		_, shared := empty().(esl.Shared)
@@ -188,7 +188,7 @@ func refuses(p esl.Policy) bool {
 	return err != nil && strings.Contains(err.Error(), "shared: declare it under")
 }
 
-// What is stored of a policy by files is what its library stores.
+// TestParametersAreStoredAsTheLibraryDoes compares policies stored from files with the library's.
 func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 	known := policy.KnownPolicies()
 	for text, want := range map[string]esl.Policy{

@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// watched runs a command that goes on, on a store in memory, in synctest.
+// watched runs a command that watches a store in memory, in synctest.
 type watched struct {
 	t     *testing.T
 	store *memstore.Store
@@ -25,14 +25,14 @@ type watched struct {
 	out strings.Builder
 }
 
-// Write is what the command prints to.
+// Write takes the output of the command.
 func (w *watched) Write(text []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.out.Write(text)
 }
 
-// printed returns what was printed since it was asked last, when all is quiet.
+// printed returns the output since the last call, when all is quiet.
 func (w *watched) printed() string {
 	time.Sleep(3 * cmdutil.DrawEvery / 2)
 	synctest.Wait()
@@ -54,7 +54,7 @@ func (w *watched) commit(ops ...controlplane.Op) {
 	}
 }
 
-// watch starts a command. height is that of the terminal; 0 is none.
+// watch starts a command. height is that of the terminal; 0 means none.
 func watch(t *testing.T, height int, setup func(*watched), args ...string) *watched {
 	t.Helper()
 	w := &watched{t: t, store: memstore.New(memstore.WithoutExpiry()), ended: make(chan int, 1)}
@@ -69,7 +69,7 @@ func watch(t *testing.T, height int, setup func(*watched), args ...string) *watc
 	return w
 }
 
-// over interrupts the command, which ends without a word.
+// over interrupts the command, which ends silently.
 func (w *watched) over() {
 	w.t.Helper()
 	w.stop()
@@ -89,7 +89,7 @@ func twoTasks(w *watched) {
 	w.put(controlplane.TaskKey("other", "c-1"), &types.Task{Submitted: submitted})
 }
 
-// TestWatchAppends appends what changes, the ends of tasks too, and nothing else.
+// TestWatchAppends appends the changes, ends of tasks included, and nothing else.
 func TestWatchAppends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, 0, twoTasks, "ps", "-w")
@@ -121,8 +121,7 @@ func TestWatchFormats(t *testing.T) {
 	}
 }
 
-// TestWatchDraws draws again in place, no more than there is room for, and gives the
-// terminal back.
+// TestWatchDraws draws again in place, no more than fits, and restores the terminal.
 func TestWatchDraws(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, 4, twoTasks, "ps", "-w", "--color", "never")
@@ -141,7 +140,7 @@ func TestWatchDraws(t *testing.T) {
 	})
 }
 
-// TestWatchState watches what is derived: of nodes, resources and reservations.
+// TestWatchState watches derived objects: nodes, resources and reservations.
 func TestWatchState(t *testing.T) {
 	for command, want := range map[string]string{"nodes": "0.5/2", "state": "1.5", "resources": "slot", "reservations": "train"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -162,7 +161,7 @@ func TestWatchState(t *testing.T) {
 	}
 }
 
-// TestTopWithoutAgents shows what is in use though nobody says what is used.
+// TestTopWithoutAgents shows allocated amounts although no agent reports usage.
 func TestTopWithoutAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, 0, func(w *watched) {
@@ -189,7 +188,7 @@ func wantText(t *testing.T, got, want string) {
 	}
 }
 
-// TestInterruptedWait says nothing, as nothing is wrong.
+// TestInterruptedWait prints nothing, because nothing is wrong.
 func TestInterruptedWait(t *testing.T) {
 	for _, args := range [][]string{{"wait", "a-1"}, {"reserve", "train", "--bundle", "cpu=9", "--wait"}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -200,7 +199,7 @@ func TestInterruptedWait(t *testing.T) {
 	}
 }
 
-// TestProgress tells on a terminal what takes its time, and takes it back.
+// TestProgress shows a long operation on a terminal, and removes that again.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
@@ -216,7 +215,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// TestWatchedDrain shows how many tasks are left, of whatever namespace, as they leave.
+// TestWatchedDrain shows how many tasks of all namespaces are left, as they leave.
 func TestWatchedDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, 0, func(w *watched) {

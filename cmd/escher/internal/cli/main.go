@@ -1,5 +1,5 @@
-// Package cli is the command line. Each package below it holds the commands about one noun,
-// a file each, made by functions that are given the Factory of package cmdutil.
+// Package cli is the command line. Each package below it holds the commands about one noun, a file
+// each. Functions make them from the Factory of package cmdutil.
 package cli
 
 import (
@@ -19,15 +19,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// sameSignal is how long after a signal another one is taken for the same: timeout(1),
-// for one, signals a command and its group.
+// sameSignal is how long after a signal another one counts as the same: timeout(1), for one,
+// signals a command and its group.
 const sameSignal = 200 * time.Millisecond
 
-// Main runs one command and returns the exit code. A first SIGINT or SIGTERM ends
-// the command in order, a second one at once.
+// Main runs one command and returns the exit code. A first SIGINT or SIGTERM stops the command
+// gracefully, a second one at once.
 func Main(args []string, out cmdutil.Outside) int {
 	if len(args) == 2 && args[0] == dev.LoggerSubcommand {
-		// There is one beside each task, so it is to be small: it is none of the commands.
+		// One runs for each task. It skips the commands, so that it stays small.
 		return exitCode(tasklog.Run(args[1]), out.Err)
 	}
 	ctx, restore := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -51,8 +51,7 @@ func runCommand(ctx context.Context, f *cmdutil.Factory, args []string) int {
 	return exitCode(err, f.Err)
 }
 
-// exitCode prints an error, if there is something to print, and returns the exit
-// code that goes with it.
+// exitCode prints an error, if there is anything to print, and returns its exit code.
 func exitCode(err error, w io.Writer) int {
 	if err == nil {
 		return 0
@@ -68,8 +67,8 @@ func exitCode(err error, w io.Writer) int {
 	return class.ExitCode()
 }
 
-// hints says what to do about errors that no one foresaw, or whose outcome is not
-// known: the others end with it.
+// hints says what to do about unforeseen errors, and those of unknown outcome. Other errors say it
+// themselves.
 func hints(class types.Class) string {
 	switch class {
 	case types.Internal:

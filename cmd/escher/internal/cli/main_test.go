@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestExitCode prints every error once, with what to do, and ends with its class.
+// TestExitCode prints every error once, with its remedy, and exits by its class.
 func TestExitCode(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -30,7 +30,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// TestInterruption is quiet about what only tells that a command was interrupted.
+// TestInterruption prints nothing for an error that is only an interruption.
 func TestInterruption(t *testing.T) {
 	for err, quiet := range map[error]bool{
 		types.Errorf(types.Unavailable, "wait: %w", context.Canceled):  true,

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestFindByItsName: an exact name goes before names that begin with it, and what lives
-// before what has ended.
+// TestFindByItsName: an exact name comes before names that begin with it, and a running object
+// before an ended one.
 func TestFindByItsName(t *testing.T) {
 	store := memstore.New(memstore.WithoutExpiry())
 	put := func(key string, m types.Message) {

@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestWrongPoliciesAreShown: what the program that keeps a policy finds wrong with it is in
-// the list, in its description, and in what is said of its tasks.
+// TestWrongPoliciesAreShown shows the errors that the program of a policy reports in the list, in
+// the description, and in the explanation of its tasks.
 func TestWrongPoliciesAreShown(t *testing.T) {
 	id := cluster.ID{Namespace: "d", ID: "report"}
 	kept := &types.Policies{Job: "report", Policies: []types.Policy{{Kind: "acme.com/night", With: `{"fro":22}`, Wrong: "fro: is unknown: use from, until"}}}

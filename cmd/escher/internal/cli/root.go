@@ -87,13 +87,13 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// section is commands that are listed together.
+// section is a group of commands that are listed together.
 type section struct {
 	title string
 	make  []func(*cmdutil.Factory) *cobra.Command
 }
 
-// sections lists what makes the commands.
+// sections lists the functions that make the commands.
 func sections() []section {
 	return []section{
 		{"Run", []func(*cmdutil.Factory) *cobra.Command{run.NewRun, run.NewSubmit, file.NewApply, file.NewPlan, run.NewStop, run.NewRm, file.NewSchema}},
@@ -114,7 +114,7 @@ func exitCodes() string {
 	return b.String()
 }
 
-// policyCommands makes the commands about policies. Describing one shows tasks and reservations, too.
+// policyCommands returns the commands about policies. describe shows tasks and reservations, too.
 func policyCommands(f *cmdutil.Factory) *cobra.Command {
 	cmd := policy.NewPolicies(f)
 	cmd.AddCommand(show.NewPoliciesDescribe(f))

@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestEmptyFlags: one that is given without a value does not leave its policy out.
+// TestEmptyFlags: a flag with an empty value does not leave its policy out.
 func TestEmptyFlags(t *testing.T) {
 	for _, flag := range []string{"queue", "share", "semaphore", "spread", "together", "colocate-with", "near", "on-loss", "prefer"} {
 		p := flagsOf(t, "--"+flag, "")
@@ -21,7 +21,7 @@ func TestEmptyFlags(t *testing.T) {
 	}
 }
 
-// TestWrongPlaces: of what is preferred nothing is left out silently.
+// TestWrongPlaces: no preferred place is ignored silently.
 func TestWrongPlaces(t *testing.T) {
 	for places, want := range map[string]string{
 		"node/n1,node/n2":               `prefer: "node/n1,node/n2": node is there twice: drop one, or repeat --prefer for another place`,

@@ -17,7 +17,7 @@ import (
 // object is a part of a document.
 type object = map[string]any
 
-// inFull are the policies with all of their parameters, each as it may be.
+// inFull are the policies with all of their parameters, each with a valid value.
 func inFull() map[string]object {
 	return map[string]object{
 		"after": {"tasks": object{"b": []any{"a"}}, "jobs": []any{"load"}, "onFailure": "run"}, "ageing": {"every": "1m", "limit": 3},
@@ -59,7 +59,7 @@ func besidePolicies() []object {
 	}
 }
 
-// anything is what is written instead of a value.
+// anything is what replaces a value.
 func anything() []any {
 	return []any{
 		0, 1, -1, 2, 1.5, 1e30, "1", "0", "x", "", " ", true, false, nil, []any{}, object{}, []any{"a"}, []any{""}, []any{"weird name"}, []any{1}, object{"a": 1},
@@ -68,8 +68,8 @@ func anything() []any {
 	}
 }
 
-// otherwise calls yield with a document in which one value at a time is another one, is
-// missing, or has a field more.
+// otherwise calls yield with a document in which one value at a time is replaced, missing, or has
+// an additional field.
 func otherwise(v any, yield func(any)) {
 	switch v := v.(type) {
 	case object:
@@ -112,8 +112,8 @@ func withPolicy(name string, with any) object {
 	return object{"apiVersion": manifest.APIVersion, "kind": "Job", "name": "j", "template": object{"spec": object{"image": "a"}}, "policies": []any{named}}
 }
 
-// generated returns documents that are right, and wrong, in every parameter of every policy
-// and in what a job is.
+// generated returns valid and invalid documents, for every parameter of every policy and for the
+// fields of a job.
 func generated(t *testing.T) [][]byte {
 	t.Helper()
 	seen := make(map[string]bool)
@@ -167,23 +167,23 @@ func generated(t *testing.T) [][]byte {
 	return out
 }
 
-// laxer is what the strict reading refuses and the schema cannot, or at a length that nobody
-// would read: what comes of two values that are compared, of the unit that a resource named
-// elsewhere has, of how fine an amount is, or of a long list of names.
+// laxer matches errors that the schema cannot express, or only at a length that no one would read:
+// the comparison of two values, the unit of a resource named elsewhere, the precision of an amount,
+// or a long list of names.
 func laxer() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^f:1: (` + strings.Join([]string{
 		`policies\[0\]\.with\.tasks: .* come after one another in a circle`,
 		`policies\[0\]\.with\.(every|max|anywhere): .* is less than`,
 		`.*: "500m" is finer than one byte`,
 		`.*capacity: r: `, `provides\[0\]\.amount: `,
-		`requests\.escher\.io/cap-`, // what the fields of a spec ask for
+		`requests\.escher\.io/cap-`, // the requests of the fields of a spec
 		`devices\[0\]\.(resource|model)`,
 		`spec\.(cap(Add|Drop)|checks|restart\.delay|stopSignal|warn\.signal)`,
 	}, "|") + ")")
 }
 
-// TestSchemaAgrees: what the strict reading takes the schema takes, and what that refuses the
-// schema refuses, too, but for what is listed.
+// TestSchemaAgrees: the schema accepts what the strict reader accepts, and refuses what that
+// refuses, except for laxer.
 func TestSchemaAgrees(t *testing.T) {
 	s, known, listed := published(t), policy.KnownPolicies(), laxer()
 	docs := generated(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestScreenCutsLines: no line is longer than the terminal is wide, whatever is painted.
+// TestScreenCutsLines: no line is longer than the terminal is wide, with any colors.
 func TestScreenCutsLines(t *testing.T) {
 	var out strings.Builder
 	s := &cmdutil.Screen{To: &out, Size: func() (int, int) { return 8, 10 }}
@@ -24,7 +24,7 @@ func TestScreenCutsLines(t *testing.T) {
 	}
 }
 
-// TestNeedsOfAlternatives: what is requested in alternatives alone is listed, too.
+// TestNeedsOfAlternatives lists requests that are only in alternatives, too.
 func TestNeedsOfAlternatives(t *testing.T) {
 	way := func(name string) types.Alternative {
 		return types.Alternative{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 300, name: 1000})}
@@ -44,14 +44,14 @@ func TestNeedsOfAlternatives(t *testing.T) {
 	}
 }
 
-// waiting is what a task can do for another one: wait for its end.
+// waiting is the part of the task API that a task needs to wait for another.
 type waiting struct{ cmdutil.Tasks }
 
 func (waiting) Wait(context.Context, controlplane.Until, ...string) (map[string]types.Status, error) {
 	return nil, nil
 }
 
-// TestFollowInsideATask: that the output is not shown there is said.
+// TestFollowInsideATask says that the output is not shown there.
 func TestFollowInsideATask(t *testing.T) {
 	var said strings.Builder
 	f := &cmdutil.Factory{Outside: cmdutil.Outside{Err: &said}}
@@ -63,7 +63,7 @@ func TestFollowInsideATask(t *testing.T) {
 	}
 }
 
-// TestEventOfALoss: when a task waits again, its attempt has ended, which is when it says so.
+// TestEventOfALoss: a task that waits again shows the time at which its attempt ended.
 func TestEventOfALoss(t *testing.T) {
 	ended := time.Unix(1000, 0)
 	row := events.StatusRow("a-1", types.Status{Phase: types.Pending, Attempt: 1, Node: "n1", Ended: ended.UnixNano(), Reason: "node n1 was lost"})

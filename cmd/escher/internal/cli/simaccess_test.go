@@ -25,8 +25,7 @@ func execute(_ context.Context, id string, p nodeagent.Process) (int, error) {
 	return 0, types.Errorf(types.NotFound, "run %q in container %s: there is no such command", p.Command, id)
 }
 
-// imageStore has images: those that were loaded, from an archive that is a list of their
-// names, and those that were pulled.
+// imageStore has loaded images, from an archive that is a list of their names, and pulled ones.
 type imageStore struct {
 	mu     sync.Mutex
 	images []nodeagent.Image

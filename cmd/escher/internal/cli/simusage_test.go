@@ -7,14 +7,14 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
-// uses is what simulated containers use: half a core since they were started, 12 MiB of
-// 48, and no disk.
+// uses is the usage of simulated containers: half a core since their start, 12 MiB of 48, and no
+// disk.
 type uses struct{ started sync.Map }
 
-// begin notes that a container is started.
+// begin records the start of a container.
 func (u *uses) begin(id string) { u.started.LoadOrStore(id, time.Now()) }
 
-// Of returns what a container uses.
+// Of returns the usage of a container.
 func (u *uses) Of(id string) cgroup.Stat {
 	started, _ := u.started.Load(id)
 	return cgroup.Stat{

@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestSubmissionThatIsSlowedSaysSo once, and goes on when there is room.
+// TestSubmissionThatIsSlowedSaysSo reports the delay once, and goes on when fewer tasks wait.
 func TestSubmissionThatIsSlowedSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, 0, func(w *watched) {

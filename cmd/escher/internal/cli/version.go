@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionInfo is what this binary was built of.
+// versionInfo describes the build of this binary.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// newVersion makes the command that says what this binary is.
+// newVersion returns the command that prints the version.
 func newVersion(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

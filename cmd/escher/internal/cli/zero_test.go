@@ -13,8 +13,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// zeros are the numbers and times of policies, and what a 0 that is written is: refused, with
-// these words, or stored like this.
+// zeros are the numbers and times of policies, and the meaning of a written 0: refused, with these
+// words, or stored like this.
 func zeros() map[string]string {
 	return map[string]string{
 		"ageing every":       "0s is no time: give at least 1s, or leave it out for 5m",
@@ -49,7 +49,7 @@ func zeros() map[string]string {
 	}
 }
 
-// besideZero is what is written beside.
+// besideZero has the other fields.
 func besideZero(policy string) object {
 	return map[string]object{
 		"barrier": {"tasks": []any{"a"}}, "elastic": {"min": 1}, "fair-queue": {"limit": 2, "flows": object{"gold": 2}},
@@ -58,8 +58,8 @@ func besideZero(policy string) object {
 	}[policy]
 }
 
-// TestWrittenZero: a 0 that is written is that, or refused, and never taken as if it were left
-// out; so it is of every number and time of every policy, and as docs/policies.md has it.
+// TestWrittenZero: a written 0 means 0, or is refused. It is never taken as missing. That holds for
+// every number and time of every policy, and as docs/policies.md says.
 func TestWrittenZero(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/policies.md")
 	if err != nil {
@@ -81,7 +81,7 @@ func TestWrittenZero(t *testing.T) {
 	}
 }
 
-// says checks what is said of a parameter, or stored with it.
+// says checks the error about a parameter, or its stored value.
 func says(t *testing.T, name, parameter string, with object, want string) {
 	t.Helper()
 	docs, err := manifest.Parse("f", inJSON(t, withPolicy(name, with)), policy.KnownPolicies())
@@ -130,7 +130,7 @@ func numbers(kind manifest.PolicyKind) map[string]any {
 	return out
 }
 
-// TestWrittenZeroOfOthers: so it is of what is deeper, and of jobs and tasks.
+// TestWrittenZeroOfOthers does so for nested parameters, and for jobs and tasks.
 func TestWrittenZeroOfOthers(t *testing.T) {
 	job := func(change func(job, spec object)) object {
 		doc := withPolicy("gang", object{})

@@ -1,5 +1,4 @@
-// Package config keeps the contexts of the command line: clusters by name, in a file
-// of the user.
+// Package config stores the contexts of the command line: clusters by name, in a file of the user.
 package config
 
 import (
@@ -17,26 +16,25 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// File is what the file holds.
+// File is the content of the file.
 type File struct {
-	// Current is the context that is used when none is named.
+	// Current is the default context.
 	Current  string             `json:"current,omitempty"`
 	Contexts map[string]Context `json:"contexts,omitempty"`
 }
 
-// Context says how a cluster is reached: by its endpoints or, without any, by its
-// directory.
+// Context is the address of a cluster: its endpoints or, without any, its directory.
 type Context struct {
 	etcdstore.Address `json:",inline"`
 	Dir               string `json:"dir,omitempty"`
 	Namespace         string `json:"namespace,omitempty"`
 }
 
-// Path returns where the file is: in XDG_CONFIG_HOME, else in ~/.config; empty if
-// neither is known.
+// Path returns the path of the file: in XDG_CONFIG_HOME, else in ~/.config; empty if neither is
+// known.
 func Path(getenv func(string) string) string {
 	base := getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(base) { // which is to be ignored then, by its specification
+	if !filepath.IsAbs(base) { // its specification says to ignore it then
 		home := getenv("HOME")
 		if home == "" {
 			return ""
@@ -46,7 +44,7 @@ func Path(getenv func(string) string) string {
 	return filepath.Join(base, "escher", "config.yaml")
 }
 
-// Load reads the file. One that is not there is empty.
+// Load reads the file. A missing file is empty.
 func Load(path string) (File, error) {
 	var f File
 	if path == "" {
@@ -68,7 +66,7 @@ func Load(path string) (File, error) {
 	return f, nil
 }
 
-// Save writes the file whole, for its owner alone.
+// Save replaces the file atomically. Only its owner can read it.
 func (f File) Save(path string) error {
 	if path == "" {
 		return types.Errorf(types.Precondition, "save contexts: neither XDG_CONFIG_HOME nor HOME is set: set one")
@@ -83,12 +81,12 @@ func (f File) Save(path string) error {
 	return nil
 }
 
-// replace puts a file in the place of another, so that nobody reads half of it.
+// replace replaces a file atomically, so that no program reads half of it.
 func replace(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // for its owner alone
+	temp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // readable only by its owner
 	if err != nil {
 		return err
 	}
@@ -103,7 +101,7 @@ func replace(path string, text []byte) error {
 	return nil
 }
 
-// Get returns a context by its name. NotFound: it is not there.
+// Get returns a context by its name. NotFound: there is none.
 func (f File) Get(name string) (Context, error) {
 	c, ok := f.Contexts[name]
 	if ok {

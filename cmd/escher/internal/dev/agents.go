@@ -62,11 +62,10 @@ func (c *running) agent(node string, capacity types.Requests, ports nodeagent.Po
 	}.Start(c.stack)
 }
 
-// apiSocket is the file, in the directory for the sockets of a node, at which its API
-// is served.
+// apiSocket is the file of the socket for a node's API, in the node's directory for sockets.
 const apiSocket = "api.sock"
 
-// runtime makes what runs the containers of a node.
+// runtime makes the container runtime of a node.
 func (c *running) runtime(node string) (r nodeagent.Runtime, closeIt func() error, err error) {
 	if c.cfg.Runtimes != nil {
 		r, err = c.cfg.Runtimes(node)

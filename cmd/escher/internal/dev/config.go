@@ -15,58 +15,55 @@ import (
 // Runtimes makes the runtime of a node.
 type Runtimes func(node string) (nodeagent.Runtime, error)
 
-// MaxNodes bounds the nodes of one machine.
+// MaxNodes is the most nodes on one machine.
 const MaxNodes = 100
 
-// PrivateContainerd is the Config.Containerd that means: one of our own, always.
+// PrivateContainerd as Config.Containerd always runs a containerd of the cluster.
 const PrivateContainerd = "private"
 
-// Config says what cluster to run.
+// Config describes the cluster to run.
 type Config struct {
-	// Dir is where everything of it is kept, an absolute path.
+	// Dir is the directory of the cluster, an absolute path.
 	Dir Dir
 	// Nodes is how many agents share the machine.
 	Nodes int
-	// Capacity is what each of them has; what it does not name of cpu and
-	// memory is an equal share of the machine.
+	// Capacity is that of each node. Unnamed cpu and memory are an equal share of the machine.
 	Capacity types.Requests
-	// GPUs are those that each of them is to have, and that there are not.
+	// GPUs are the simulated GPUs of each node.
 	GPUs devices.Simulated
 	// Labels are those of each node, by its name.
 	Labels map[string][]types.Label
-	// Placement says which of the nodes that fit a task is placed on.
+	// Placement says which of the fitting nodes a task gets.
 	Placement scheduler.Choice
 	// AllowMounts are the paths of this machine that tasks may mount.
 	AllowMounts []nodeagent.AllowedMount
-	// Permissions are what of the dangerous tasks may ask for.
+	// Permissions are the dangerous rights that tasks may request.
 	Permissions nodeagent.Permissions
-	// Ops is where metrics and health are served besides the socket in Dir, as
-	// host:port; empty is nowhere. Pprof adds profiles, on the socket alone.
+	// Ops is a further address for metrics and health besides the socket in Dir, as host:port;
+	// empty means none. Pprof adds profiles, on the socket only.
 	Ops   string
 	Pprof bool
-	// Keep leaves containers running when the cluster is stopped.
+	// Keep leaves containers running when the cluster stops.
 	Keep bool
-	// Containerd is the socket of the one to use, which must serve; empty is that of
-	// the machine. Where that does not serve, and for PrivateContainerd, one is run.
+	// Containerd is the socket to use, which must serve; empty means that of the machine. If that
+	// does not serve, and for PrivateContainerd, dev runs one.
 	Containerd string
-	// Logger is the program that writes the logs of tasks; see
-	// LoggerSubcommand.
+	// Logger is the program that writes the logs of tasks; see LoggerSubcommand.
 	Logger string
-	// Runtimes replaces containerd if it is set.
+	// Runtimes replaces containerd unless nil.
 	Runtimes Runtimes
-	// Version is what the agents say of themselves.
+	// Version is the version that the agents report.
 	Version string
-	// Free says how much of a disk is free; nil asks the system.
+	// Free returns the free bytes of a disk; nil asks the system.
 	Free func(dir string) (int64, error)
-	// Log is told what happens; Progress, in words for people, how far
-	// starting and stopping is.
+	// Log logs events; Progress gets the progress of starting and stopping, in words for people.
 	Log      *zap.Logger
 	Progress func(format string, args ...any)
 	// Ready is called once all nodes are alive.
 	Ready func(Info)
 }
 
-// LoggerSubcommand is what Config.Logger is called with.
+// LoggerSubcommand is the first argument of Config.Logger.
 const LoggerSubcommand = "task-log"
 
 // nodes returns the names of the nodes.
@@ -78,7 +75,7 @@ func (c Config) nodes() []string {
 	return names
 }
 
-// Validate says what is wrong with the nodes: Invalid.
+// Validate returns the errors of the nodes: Invalid.
 func (c Config) Validate() error {
 	if c.Nodes < 1 || c.Nodes > MaxNodes {
 		return types.Errorf(types.Invalid, "nodes: %d is out of range: give 1 to %d", c.Nodes, MaxNodes)
@@ -102,15 +99,15 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// ports returns the ports of the i-th node: those of all are apart from one another,
-// and from those that the kernel gives to whoever asks for any.
+// ports returns the ports of the i-th node. They overlap neither those of other nodes nor the
+// ephemeral ports of the kernel.
 func (c Config) ports(i int) nodeagent.PortRange {
 	const first, most, all = 20000, 1000, 10_000
 	each := min(most, all/c.Nodes)
 	return nodeagent.PortRange{First: first + i*each, Last: first + (i+1)*each - 1}
 }
 
-// daemon says which containerd to use.
+// daemon returns the configuration of containerd.
 func (c Config) daemon() daemon.Config {
 	address := c.Containerd
 	switch address {

@@ -1,5 +1,5 @@
-// Package dev is a cluster of one process on one machine: etcd, scheduler, collector
-// and agents, over containerd.
+// Package dev runs a cluster in one process on one machine: etcd, scheduler, garbage collector and
+// agents, with containerd.
 package dev
 
 import (
@@ -16,24 +16,24 @@ import (
 // DefaultNamespace is the namespace when none is named.
 const DefaultNamespace = "default"
 
-// Dir is the directory of a cluster; nobody but its owner can enter it.
+// Dir is the directory of a cluster; only its owner can enter it.
 //
-//	lock          which process it belongs to
+//	lock          the process that it belongs to
 //	cluster       the id of the cluster
 //	dev.json      Info, while the cluster runs
-//	dev.log       what all parts log
-//	cdi/          what describes simulated GPUs
+//	dev.log       the log of all components
+//	cdi/          the description of simulated GPUs
 //	run/          sockets: ops.sock has metrics and health
 //	etcd/         data, log and socket
 //	containerd/   a private containerd, if the machine has none
-//	agents/<node> what its agent keeps, and the logs of tasks
+//	agents/<node> the state of its agent, and the logs of tasks
 type Dir string
 
 func (d Dir) path(elem ...string) string {
 	return filepath.Join(append([]string{string(d)}, elem...)...)
 }
 
-// Endpoint returns where etcd is reached while the cluster runs.
+// Endpoint returns the endpoint of etcd while the cluster runs.
 func (d Dir) Endpoint() string { return server.Endpoint(d.etcd()) }
 
 func (d Dir) etcd() string             { return d.path("etcd") }
@@ -41,10 +41,10 @@ func (d Dir) containerd() string       { return d.path("containerd") }
 func (d Dir) agent(node string) string { return d.path("agents", node) }
 func (d Dir) info() string             { return d.path("dev.json") }
 
-// LogFile returns where all parts log.
+// LogFile returns the log file of all components.
 func (d Dir) LogFile() string { return d.path("dev.log") }
 
-// formerNodes returns the nodes whose agents were ever run here; none is no error.
+// formerNodes returns the nodes whose agents have ever run here.
 func (d Dir) formerNodes() ([]string, error) {
 	entries, err := os.ReadDir(d.path("agents"))
 	if err != nil && !os.IsNotExist(err) {
@@ -57,7 +57,7 @@ func (d Dir) formerNodes() ([]string, error) {
 	return names, nil
 }
 
-// Info is what a cluster says of itself while it runs.
+// Info describes a running cluster.
 type Info struct {
 	// Cluster is its id.
 	Cluster string `json:"cluster"`
@@ -65,15 +65,15 @@ type Info struct {
 	// Endpoint is etcd's.
 	Endpoint string   `json:"endpoint"`
 	Nodes    []string `json:"nodes"`
-	// Ops are where metrics and health are served.
+	// Ops are the addresses of metrics and health.
 	Ops []string `json:"ops,omitempty"`
-	// Containerd is the socket of the containerd used, ContainerdNamespace
-	// where in it our containers and images are; empty without containers.
+	// Containerd is the socket of containerd, ContainerdNamespace the namespace there of our
+	// containers and images; empty without containers.
 	Containerd          string `json:"containerd,omitempty"`
 	ContainerdNamespace string `json:"containerdNamespace,omitempty"`
 }
 
-// Info reads what the cluster that runs says. Unavailable: none runs here.
+// Info reads the Info of the running cluster. Unavailable: none runs here.
 func (d Dir) Info() (Info, error) {
 	var info Info
 	text, err := os.ReadFile(d.info())
@@ -94,7 +94,7 @@ func (d Dir) writeInfo(info Info) error {
 	return replaceFile(d.info(), append(text, '\n'))
 }
 
-// clusterID returns the id of the cluster, made when it is first asked for.
+// clusterID returns the id of the cluster, and creates it on first use.
 func (d Dir) clusterID() (string, error) {
 	text, err := os.ReadFile(d.path("cluster"))
 	if err == nil {
@@ -108,7 +108,7 @@ func (d Dir) clusterID() (string, error) {
 	return id, replaceFile(d.path("cluster"), []byte(id+"\n"))
 }
 
-// replaceFile writes a file whole or not at all, also if the machine fails.
+// replaceFile writes a file atomically, even if the machine fails.
 func replaceFile(path string, text []byte) error {
 	err := func() error {
 		f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

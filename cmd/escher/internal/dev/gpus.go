@@ -12,11 +12,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// cdi returns where devices are described that there are not.
+// cdi returns the directory with the description of simulated devices.
 func (d Dir) cdi() string { return d.path("cdi") }
 
-// gpus describes the simulated GPUs of all nodes, so that tasks can be started with
-// them.
+// gpus describes the simulated GPUs of all nodes, so that tasks with them can start.
 func (c *running) gpus() error {
 	text, err := json.Marshal(c.cfg.GPUs.Spec(c.cfg.nodes()))
 	if err == nil {
@@ -31,7 +30,7 @@ func (c *running) gpus() error {
 	return nil
 }
 
-// devices returns what devices a node has, nil for none.
+// devices returns the devices of a node, nil for none.
 func (c *running) devices(node string) nodeagent.DeviceSource {
 	if c.cfg.GPUs.Count == 0 {
 		return nil
@@ -39,7 +38,7 @@ func (c *running) devices(node string) nodeagent.DeviceSource {
 	return devices.Fixed(c.cfg.GPUs.Devices(node))
 }
 
-// cdiDirs returns where devices are described.
+// cdiDirs returns the directories with descriptions of devices.
 func (c *running) cdiDirs() []string {
 	return append(slices.Clone(cdi.DefaultSpecDirs), c.cfg.Dir.cdi())
 }

@@ -53,13 +53,13 @@ func (c *running) welcome(ctx context.Context) error {
 	return nil
 }
 
-// cordon keeps what waits from being bound while the cluster is being stopped.
+// cordon keeps waiting tasks from being bound while the cluster stops.
 func (c *running) cordon(ctx context.Context) error {
 	for _, node := range c.cfg.nodes() {
 		change := controlplane.NewChange(controlplane.NewBatch())
 		change.IfUnchanged(controlplane.CordonKey(node), 0)
 		change.Put(controlplane.CordonKey(node), &types.Cordon{Reason: stoppingReason})
-		// One that is there already is as good.
+		// An existing cordon is enough.
 		if _, err := controlplane.Commit(ctx, c.store, change.Txn()); err != nil {
 			return err
 		}

@@ -10,18 +10,17 @@ import (
 	"github.com/escher-sched/escher/controlplane/server"
 )
 
-// OpsSocket returns where metrics and health are served while the cluster runs.
+// OpsSocket returns the socket of metrics and health while the cluster runs.
 func (d Dir) OpsSocket() string {
 	return "unix://" + filepath.Join(server.SocketDir(string(d)), "ops.sock")
 }
 
-// metrics are those of all parts, etcd's too.
+// metrics returns those of all components, etcd's included.
 func (c *running) metrics() prometheus.Gatherer {
 	return prometheus.Gatherers{c.registry, ops.Etcd()}
 }
 
-// operate serves metrics and health: on a socket in the directory, and where else it
-// is to be.
+// operate serves metrics and health: on a socket in the directory, and at the further address.
 func (c *running) operate(context.Context) error {
 	if _, err := server.MakeSocketDir(string(c.cfg.Dir)); err != nil {
 		return err
@@ -33,7 +32,7 @@ func (c *running) operate(context.Context) error {
 	for i, address := range addresses {
 		s, err := ops.New(ops.Config{
 			Address: address, Metrics: c.metrics(), Health: c.health, Logger: c.cfg.Log.Named("ops"),
-			// What is in the memory of the process is for its user alone.
+			// The memory of the process is for its user alone.
 			Pprof: c.cfg.Pprof && i == 0,
 		})
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ask asks what listens at a socket.
+// ask sends a request to a socket.
 func ask(t *testing.T, socket, path string) (code int, body string) {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
@@ -42,7 +42,7 @@ func ask(t *testing.T, socket, path string) (code int, body string) {
 	return res.StatusCode, string(text)
 }
 
-// TestDevIsOperated scrapes a cluster: all its parts are shown, and it is well.
+// TestDevIsOperated scrapes a cluster: all its components are shown, and healthy.
 func TestDevIsOperated(t *testing.T) {
 	dir, err := os.MkdirTemp("", "dev") // a socket's path is short
 	if err != nil {
@@ -65,7 +65,7 @@ func TestDevIsOperated(t *testing.T) {
 		t.Fatal(err)
 	}
 	ops := info.Ops[0]
-	// It is ready as soon as the agents know what runs.
+	// It is ready as soon as the agents have read their tasks.
 	begin := time.Now()
 	for code, body := ask(t, ops, "/readyz"); code != http.StatusOK; code, body = ask(t, ops, "/readyz") {
 		if time.Since(begin) > 20*time.Second {
@@ -91,7 +91,7 @@ func TestDevIsOperated(t *testing.T) {
 			t.Errorf("no %s", name)
 		}
 	}
-	// The same is at the socket of a node's API, where all else needs a token.
+	// The socket of a node's API shows the same; all else there needs a token.
 	api := "unix://" + server.SocketDir(cfg.Dir.agent("node-2")) + "/" + apiSocket
 	if code, body := ask(t, api, "/readyz"); code != http.StatusOK {
 		t.Errorf("at the node's API: %d %s", code, body)

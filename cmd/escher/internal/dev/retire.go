@@ -7,7 +7,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 )
 
-// retired returns the nodes that were run here before and are not now.
+// retired returns the nodes that ran here before and do not now.
 func (c *running) retired() ([]string, error) {
 	before, err := c.cfg.Dir.formerNodes()
 	if err != nil {
@@ -16,8 +16,8 @@ func (c *running) retired() ([]string, error) {
 	return slices.DeleteFunc(before, func(node string) bool { return contains(c.cfg.nodes(), node) }), nil
 }
 
-// retire ends the containers of nodes that are not run any more: nobody else would,
-// and their tasks are run elsewhere once the nodes are lost.
+// retire ends the containers of such nodes. No other process would, and their tasks run elsewhere
+// once the nodes are lost.
 func (c *running) retire(ctx context.Context) error {
 	nodes, err := c.retired()
 	if err != nil {

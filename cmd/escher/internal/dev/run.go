@@ -16,12 +16,11 @@ import (
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
 )
 
-// Run runs a cluster until ctx is done, stops what runs in it unless it is to be
-// kept, and returns when all has ended. Killed, it leaves containers running; run
-// again in the same directory, it adopts them.
+// Run runs a cluster until ctx is done, stops its tasks unless Keep is set, and returns when all
+// has ended. Killed, it leaves containers running; run again in the same directory, it adopts them.
 //
-// Invalid: the error names what is wrong with the configuration. Precondition: the
-// directory is in use, or its disk is full, or containerd is not installed.
+// Invalid: the error names the problem in the configuration. Precondition: the directory is in use,
+// or its disk is full, or containerd is not installed.
 func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -62,7 +61,7 @@ type running struct {
 	stack *parts.Stack
 	info  Info
 	store *etcdstore.Store
-	// registry has the metrics of all parts but etcd, health their pulses.
+	// registry has the metrics of all components except etcd, health their pulses.
 	registry *prometheus.Registry
 	health   *ops.Health
 	// pulls are those of all nodes.
@@ -71,19 +70,19 @@ type running struct {
 	runtimes []nodeagent.Runtime
 }
 
-// up starts all parts.
+// up starts all components.
 func (c *running) up(ctx context.Context) error {
-	// The numbers are the order in which things need one another.
+	// The order follows the dependencies.
 	steps := []func(context.Context) error{
-		c.describe,   // 1. what cluster it is
-		c.operate,    // 2. who tells how it is
+		c.describe,   // 1. the id of the cluster
+		c.operate,    // 2. metrics and health
 		c.etcd,       // 3. the state
-		c.connect,    // 4. the client that all parts share
-		c.containerd, // 5. what runs containers
-		c.server,     // 6. who binds, releases, and deletes what is finished
-		c.welcome,    // 7. undo what stopping left
-		c.retire,     // 8. end what nobody watches any more
-		c.watchdog,   // 9. who ends tasks if this process cannot
+		c.connect,    // 4. the shared client
+		c.containerd, // 5. the container runtime
+		c.server,     // 6. scheduler and garbage collector
+		c.welcome,    // 7. undo the cordons of stopping
+		c.retire,     // 8. end containers of former nodes
+		c.watchdog,   // 9. end tasks if this process cannot
 		c.agents,     // 10. the nodes
 		c.awaitNodes, // 11. until all are alive
 	}
@@ -111,7 +110,7 @@ func (c *running) etcd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// It ends by itself only where its directory or its disk cannot be used.
+	// It ends by itself only if it cannot use its directory or its disk.
 	c.stack.StartVital("etcd", etcd.Run)
 	return c.stack.Await(ctx, ready)
 }
@@ -145,7 +144,7 @@ func (c *running) containerd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Containers and images are apart from those of every other cluster.
+	// Each cluster has its own containers and images.
 	c.info.Containerd, c.info.ContainerdNamespace = d.Address(), "escher-"+c.info.Cluster
 	c.stack.Start("containerd", d.Run)
 	return nil

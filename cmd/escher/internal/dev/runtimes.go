@@ -2,7 +2,7 @@ package dev
 
 import "github.com/escher-sched/escher/nodeagent/runtime/containerd"
 
-// runtime says how containers of a node are run.
+// runtime returns the configuration of the runtime of a node.
 func (i Info) runtime(node, logger string) containerd.Config {
 	return containerd.Config{
 		Address: i.Containerd, Namespace: i.ContainerdNamespace, Cluster: i.Cluster, Node: node,

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// stopGrace is how long tasks have between their stop signal and the kill
-	// when the cluster is stopped.
+	// stopGrace is how long tasks have between their stop signal and the kill when the cluster
+	// stops.
 	stopGrace = 5 * time.Second
-	// stopWait is when the cluster is stopped although tasks have not ended.
+	// stopWait is how long the cluster waits for tasks to end.
 	stopWait = 30 * time.Second
-	// removedEvery is how often runtimes are asked what is left.
+	// removedEvery is how often runtimes are asked for remaining containers.
 	removedEvery = 20 * time.Millisecond
 )
 
-// stopTasks ends what runs; what waits goes on waiting until the cluster runs again.
+// stopTasks ends running tasks; waiting tasks wait until the cluster runs again.
 func (c *running) stopTasks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
@@ -69,8 +69,8 @@ func (c *running) stopTasks(ctx context.Context) error {
 	return err
 }
 
-// awaitRemoved returns when agents have removed what has ended: interrupted in that,
-// they would leave it to the next start.
+// awaitRemoved returns when agents have removed ended containers. Without that wait, they would
+// leave them to the next start.
 func (c *running) awaitRemoved(ctx context.Context) error {
 	tick := time.NewTicker(removedEvery)
 	defer tick.Stop()
@@ -95,8 +95,8 @@ func (c *running) awaitRemoved(ctx context.Context) error {
 	return containerd.EndForgotten(ctx, c.info.Containerd, c.info.ContainerdNamespace)
 }
 
-// stopTask stops the task of a binding, and reports whether a scheduler will release it: not
-// where the task, its status or its namespace cannot be read.
+// stopTask stops the task of a binding, and reports whether a scheduler will release it: not if the
+// task, its status or its namespace is unreadable.
 func (c *running) stopTask(ctx context.Context, k controlplane.Key) (stops bool, err error) {
 	client, err := controlplane.New(c.store, k.Namespace)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *running) stopTask(ctx context.Context, k controlplane.Key) (stops bool,
 	return err == nil, err
 }
 
-// kill kills the process of an attempt that cannot be stopped in order.
+// kill kills the process of an attempt that cannot be stopped gracefully.
 func (c *running) kill(ctx context.Context, k controlplane.Key) error {
 	for _, r := range c.runtimes {
 		there, err := r.List(ctx)

@@ -2,10 +2,9 @@ package dev
 
 import "github.com/escher-sched/escher/nodeagent/runtime/containerd"
 
-// tidy removes what runc leaves behind of a containerd namespace when its last
-// container has gone.
+// tidy removes the cgroups that runc leaves after the last container of a containerd namespace.
 func (c *running) tidy() {
 	if namespace := c.info.ContainerdNamespace; namespace != "" {
-		_ = containerd.DropCgroups(namespace) // what is in use stays
+		_ = containerd.DropCgroups(namespace) // those in use stay
 	}
 }

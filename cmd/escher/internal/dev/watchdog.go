@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 )
 
-// watchdog starts one for all nodes. What is kept, it leaves alone: no other cluster has
-// these tasks, and this one adopts them.
+// watchdog starts one for all nodes. With Keep, it leaves tasks alone: no other cluster has them,
+// and the next run adopts them.
 func (c *running) watchdog(ctx context.Context) error {
 	if c.cfg.Runtimes != nil {
 		return nil // There are no processes.
@@ -28,7 +28,7 @@ func (c *running) watchdog(ctx context.Context) error {
 	return parts.StartWatchdog(ctx, c.stack, k)
 }
 
-// cgroups returns where those of the containers of a node are.
+// cgroups returns the cgroups of the containers of a node.
 func (c *running) cgroups(node string) (cgroup.Layout, error) {
 	r, closeRuntime, err := c.runtime(node)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package howto says how a person does things with the command line of escher: it is the one
-// place that knows which command does what the libraries only name.
+// Package howto says how to do things with the command line of escher. It is the only place that
+// names the commands for actions that the libraries name.
 package howto
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// phrases say how each action is done. What is to be typed is in braces; in front of a bar
-// stands the command that a flag is of, which is not printed.
+// phrases say how to do each action. Text to type is in braces. Before a bar is the command to
+// which a flag belongs, which is not printed.
 var phrases = [...]string{
 	action.ListNodes:        "{escher nodes} lists what there is",
 	action.AwaitLost:        "{escher nodes} says when",
@@ -93,7 +93,7 @@ var phrases = [...]string{
 	action.TaskPort:        "{escher run |--port NAME}",
 }
 
-// Say returns how an action is done with the command line.
+// Say returns how to do an action with the command line.
 func Say(a action.Action) string {
 	in := ""
 	if a.Namespace != "" {
@@ -115,8 +115,7 @@ func Say(a action.Action) string {
 	return a.Fill(format.String())
 }
 
-// Commands returns the command lines that an action names, each with the command that
-// its flags are of.
+// Commands returns the command lines of an action, each with the command that its flags belong to.
 func Commands(a action.Action) []string {
 	var all []string
 	for part := range strings.SplitSeq(phrases[a.Verb], "}") {

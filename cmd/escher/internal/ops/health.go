@@ -1,5 +1,4 @@
-// Package ops serves what operating a component takes: its metrics, whether it is
-// alive, and whether it is ready.
+// Package ops serves the metrics, liveness and readiness of a process.
 package ops
 
 import (
@@ -12,12 +11,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Beat is the pulse of a loop: it tells when the loop ran last, and when it last
-// heard from the other side. The zero value is one that did not run yet.
+// Beat is the pulse of a loop: when the loop ran last, and when it last heard from the other side.
+// The zero value has not run yet.
 type Beat struct{ ran, heard atomic.Int64 }
 
-// Run notes that the loop ran or, if heard is set, that it was heard from the other
-// side, the store for all loops of Escher.
+// Run records that the loop ran or, if heard is set, that it heard from the other side, the store
+// for all loops of Escher.
 func (b *Beat) Run(heard bool) {
 	now := time.Now().UnixNano()
 	if heard {
@@ -27,18 +26,18 @@ func (b *Beat) Run(heard bool) {
 	b.ran.Store(now)
 }
 
-// Stop notes that the loop has ended in order: it is one that did not run yet.
+// Stop records that the loop ended gracefully: it counts as not run yet.
 func (b *Beat) Stop() {
 	b.ran.Store(0)
 	b.heard.Store(0)
 }
 
 const (
-	// stuckAfter is when a loop that does not run is taken for stuck: each runs
-	// every 10 s at least.
+	// stuckAfter is after how long a loop that does not run counts as stuck: each runs every 10 s
+	// at least.
 	stuckAfter = time.Minute
-	// deafAfter is when a loop that hears nothing is not ready: a watch on which
-	// nothing happens hears how far it is every 10 s at most.
+	// deafAfter is after how long a loop that hears nothing is not ready: an idle watch gets its
+	// progress every 10 s at most.
 	deafAfter = 30 * time.Second
 )
 
@@ -62,23 +61,23 @@ func (b *Beat) ready(now time.Time) error {
 	return nil
 }
 
-// Health is that of a process: the pulse of each of its parts. Its methods may be
-// called concurrently.
+// Health is that of a process: the pulse of each of its parts. Its methods may be called
+// concurrently.
 type Health struct {
 	mu    sync.Mutex
 	parts []part
-	// components are checked too, but do not tell that the process has started.
+	// components are checked too, but do not show that the process has started.
 	components []part
 	warnings   []warning
 }
 
-// warning returns what is wrong although the process is ready; empty if nothing is.
+// warning returns a problem of a ready process; empty if there is none.
 type warning struct {
 	name string
 	text func() string
 }
 
-// part has what tells whether it is alive, and whether it is ready.
+// part has the checks of liveness and readiness.
 type part struct {
 	name        string
 	live, ready func(now time.Time) error
@@ -91,15 +90,15 @@ func (h *Health) Part(name string) *Beat {
 	return b
 }
 
-// Standby returns the pulse of a part that works only while no other process does:
-// whether it is ready does not count.
+// Standby returns the pulse of a part that works only while no other process does: it does not
+// count for readiness.
 func (h *Health) Standby(name string) *Beat {
 	b := new(Beat)
 	h.add(part{name, b.live, fine})
 	return b
 }
 
-// Check adds a part that is asked whether it is ready.
+// Check adds a check of readiness.
 func (h *Health) Check(name string, ready func() error) {
 	h.add(part{name, fine, func(time.Time) error { return ready() }})
 }
@@ -111,15 +110,14 @@ func (h *Health) Component(name string, ready func() error) {
 	h.components = append(h.components, part{name, fine, func(time.Time) error { return ready() }})
 }
 
-// Warn adds a warning: text returns what is wrong although the process is ready, empty if
-// nothing is.
+// Warn adds a warning: text returns a problem of a ready process, empty if there is none.
 func (h *Health) Warn(name string, text func() string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.warnings = append(h.warnings, warning{name, text})
 }
 
-// Warnings returns what is wrong although the process is ready, a line each.
+// Warnings returns the problems of a ready process, a line each.
 func (h *Health) Warnings() (lines []string) {
 	h.mu.Lock()
 	warnings := slices.Clone(h.warnings)
@@ -140,12 +138,12 @@ func (h *Health) add(p part) {
 	h.parts = append(h.parts, p)
 }
 
-// Live returns what is stuck: Unavailable, nil if nothing is.
+// Live returns the stuck parts: Unavailable, nil if there are none.
 func (h *Health) Live() error {
 	return h.check(func(p part) error { return p.live(time.Now()) })
 }
 
-// Ready returns what is not ready: Unavailable, nil if all is.
+// Ready returns the parts that are not ready: Unavailable, nil if there are none.
 func (h *Health) Ready() error {
 	h.mu.Lock()
 	none := len(h.parts) == 0

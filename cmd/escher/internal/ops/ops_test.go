@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// get asks an ops server at a socket.
+// get sends a request to an ops server at a socket.
 func get(t *testing.T, address, path string) (code int, body string) {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{

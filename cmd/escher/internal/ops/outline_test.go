@@ -11,8 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestOutline expects an outline to say that something is wrong, not what, and to leave out
-// metrics.
+// TestOutline expects an outline to report a problem without its text, and to leave out metrics.
 func TestOutline(t *testing.T) {
 	registry, health := prometheus.NewRegistry(), new(ops.Health)
 	registry.MustRegister(
@@ -40,7 +39,7 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-// TestProfilesStayHere serves profiles at no address that others reach.
+// TestProfilesStayHere serves no profiles at an address that others reach.
 func TestProfilesStayHere(t *testing.T) {
 	for _, address := range []string{":0", "0.0.0.0:0", "10.1.2.3:0", "[::]:0"} {
 		if _, err := ops.New(ops.Config{Address: address, Metrics: ops.NewRegistry(), Health: new(ops.Health), Pprof: true}); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "pprof") {

@@ -15,8 +15,8 @@ func NewRegistry() *prometheus.Registry {
 	return r
 }
 
-// Etcd returns the metrics that an etcd within this process keeps, which are those
-// of the registry that all of a process shares.
+// Etcd returns the metrics of an etcd within this process, which are in the registry that the whole
+// process shares.
 func Etcd() prometheus.Gatherer {
 	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		all, err := prometheus.DefaultGatherer.Gather()

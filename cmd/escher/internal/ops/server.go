@@ -21,20 +21,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Config says what is served where.
+// Config says what to serve, and where.
 type Config struct {
 	// Address is host:port, or unix:///path of a socket.
 	Address string
-	// Metrics are what /metrics shows, Health what /healthz and /readyz tell.
+	// Metrics are served at /metrics, Health at /healthz and /readyz.
 	Metrics prometheus.Gatherer
 	Health  *Health
-	// Pprof adds /debug/pprof/: it shows what is in the memory of the process.
+	// Pprof adds /debug/pprof/, which reveals the memory of the process.
 	Pprof bool
-	// Logger is told of trouble; nil is nobody.
+	// Logger logs problems; nil means none.
 	Logger *zap.Logger
 }
 
-// Server serves /metrics, /healthz and /readyz. It admits whoever reaches it.
+// Server serves /metrics, /healthz and /readyz. It has no access control.
 type Server struct {
 	cfg      Config
 	listener net.Listener
@@ -42,7 +42,7 @@ type Server struct {
 	served bool
 }
 
-// New listens. Invalid: the address is none. Precondition: it cannot be listened at.
+// New listens. Invalid: the address is invalid. Precondition: it cannot listen there.
 func New(cfg Config) (*Server, error) {
 	if cfg.Pprof && !IsLocal(cfg.Address) {
 		return nil, types.Errorf(types.Invalid, "pprof: %s can be reached from other machines, and a profile shows what is in memory: give --ops a loopback address or unix:///path, or leave --pprof out", cfg.Address)
@@ -57,16 +57,16 @@ func New(cfg Config) (*Server, error) {
 	return &Server{cfg: cfg, listener: l}, nil
 }
 
-// Address returns where it listens.
+// Address returns the address it listens at.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Run serves until ctx is done, and returns nil then. It may be called again: it then
-// listens at the same address again.
+// Run serves until ctx is done, and returns nil then. It may be called again, and then listens at
+// the same address.
 func (s *Server) Run(ctx context.Context) error {
 	if s.served {
 		address := s.cfg.Address
 		if !strings.HasPrefix(address, "unix://") {
-			address = s.Address() // the port, where one was chosen
+			address = s.Address() // keeps a port that was chosen
 		}
 		l, err := Listen("ops", address)
 		if err != nil {
@@ -95,8 +95,8 @@ func Handler(metrics prometheus.Gatherer, health *Health) http.Handler {
 	return mux
 }
 
-// Outline is Handler without what tells of what runs: metrics whose names begin so, and why it
-// is not ready.
+// Outline is Handler without the details of what runs: it leaves out metrics with the prefix
+// without, and the reason why it is not ready.
 func Outline(metrics prometheus.Gatherer, health *Health, without string) http.Handler {
 	some := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		all, err := metrics.Gather()
@@ -118,11 +118,10 @@ func Outline(metrics prometheus.Gatherer, health *Health, without string) http.H
 	return mux
 }
 
-// errBrief is all that is told of what is wrong.
+// errBrief is the only text about problems.
 var errBrief = types.Errorf(types.Unavailable, "no: ask with the token of the node, or look into its log")
 
-// IsLocal reports whether an address, host:port or unix:///path, is reached from this machine
-// alone.
+// IsLocal reports whether only this machine can reach an address, host:port or unix:///path.
 func IsLocal(address string) bool {
 	if strings.HasPrefix(address, "unix://") {
 		return true
@@ -131,7 +130,7 @@ func IsLocal(address string) bool {
 	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
-// respond writes ok, or what is not, and the warnings.
+// respond writes ok, or the error, and the warnings.
 func respond(w http.ResponseWriter, err error, warnings []string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if err != nil {
@@ -145,8 +144,8 @@ func respond(w http.ResponseWriter, err error, warnings []string) {
 	}
 }
 
-// Listen listens at host:port or unix:///path, where a socket that nobody listens at
-// any more is replaced. flag names the address in errors.
+// Listen listens at host:port or unix:///path. It replaces a socket without a listener. flag names
+// the address in errors.
 func Listen(flag, address string) (net.Listener, error) {
 	path, unix := strings.CutPrefix(address, "unix://")
 	if !unix {
@@ -172,7 +171,7 @@ func Listen(flag, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers requests until ctx is done; what is under way then has a second.
+// Serve answers requests until ctx is done; pending requests then have a second.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, log *zap.Logger) error {
 	server := &http.Server{
 		Handler:           h,

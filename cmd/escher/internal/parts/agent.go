@@ -20,20 +20,19 @@ import (
 
 // Agent is the agent of one node, with the node's API.
 type Agent struct {
-	// Config is the agent's; its StateDir is made, and its SocketDir set.
+	// Config is the agent's; Start creates its StateDir, and sets its SocketDir.
 	Config nodeagent.Config
-	// Close gives back the runtime when the agent has ended; nil is nothing.
+	// Close closes the runtime when the agent has ended; nil means no call.
 	Close func() error
-	// Listen listens for the API, once the directories are there, and again if the API
-	// ended. It returns the address by which others reach it.
+	// Listen listens for the API, once the directories exist, and again if the API ended. It
+	// returns the address that others use.
 	Listen func(sockets string) (l net.Listener, address string, err error)
-	// Usage says how what is used is sampled; what belongs to the agent is set here.
+	// Usage says how to sample usage; Start sets the fields of the agent.
 	Usage usage.Config
-	// Health is told whether it is ready; Metrics are shown, with that, to whoever
-	// asks the API, without a token.
+	// Health records its readiness. The API serves that and Metrics without a token.
 	Health  *ops.Health
 	Metrics prometheus.Gatherer
-	// Outline shows those without a token neither names of tasks nor why it is not ready.
+	// Outline hides names of tasks and reasons from requests without a token.
 	Outline bool
 }
 
@@ -62,7 +61,7 @@ func (a Agent) Start(stack *Stack) error {
 				return err
 			}
 		}
-		defer func() { l = nil }() // who served it has closed it
+		defer func() { l = nil }() // the server has closed it
 		conf := nodeapi.Config{Agent: agent, Runtime: a.Config.Runtime, Usage: sampler, Full: ops.Handler(a.Metrics, a.Health), Log: a.Config.Logger.Named("api")}
 		if conf.Open = conf.Full; a.Outline {
 			conf.Open = ops.Outline(a.Metrics, a.Health, usage.TaskMetrics)
@@ -99,8 +98,8 @@ func (a *Agent) close() error {
 	return a.Close()
 }
 
-// Capacity returns what of this machine one of several nodes that share it has, where
-// given names other amounts.
+// Capacity returns the capacity of one of several nodes that share this machine; given overrides
+// amounts.
 func Capacity(shares int, given types.Requests) (types.Requests, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// defaultPort is where the API of a node listens. apiConnections bounds its connections: each
-// takes some 30 KiB, and any program that reaches the port may open them.
+// defaultPort is the port of a node's API. apiConnections bounds its connections: each takes some
+// 30 KiB, and any program that reaches the port may open them.
 const (
 	defaultPort    = "7421"
 	apiConnections = 2304
@@ -26,15 +26,14 @@ type apiListen struct {
 	address string
 	// tls is nil without encryption.
 	tls *tls.Config
-	// local reports whether the API is out of reach of other machines; advice is what to do
-	// about that.
+	// local reports whether other machines cannot reach the API; advice is what to do about that.
 	local  bool
 	advice string
 }
 
-// APIAddress returns where the API of a node listens, and whether that is on this machine
-// alone. listen is what was asked for, empty for the default: with a certificate every address
-// of the machine, without one loopback.
+// APIAddress returns the address of a node's API, and whether only this machine can reach it.
+// listen is the flag, empty for the default: with a certificate every address of the machine,
+// without one loopback.
 func APIAddress(listen string, encrypted bool) (address string, local bool) {
 	fallback := net.JoinHostPort("127.0.0.1", defaultPort)
 	if encrypted {
@@ -44,8 +43,8 @@ func APIAddress(listen string, encrypted bool) (address string, local bool) {
 	return address, ops.IsLocal(address)
 }
 
-// apiListen returns how the API is to listen. Invalid: other machines would reach it without
-// encryption, and that was not asked for.
+// apiListen returns how the API listens. Invalid: other machines could reach it without encryption,
+// and no flag allows that.
 func (c AgentConfig) apiListen() (apiListen, error) {
 	conf, err := c.serverTLS()
 	if err != nil {
@@ -91,8 +90,8 @@ func (a apiListen) listen() (net.Listener, error) {
 	return l, nil
 }
 
-// again returns what listens for the API: it returns l, and each further time another listener
-// at the address of l.
+// again returns the Listen of the API: it returns l first, and then new listeners at the address of
+// l.
 func (a apiListen) again(l net.Listener, address string) func(string) (net.Listener, string, error) {
 	served := false
 	return func(string) (net.Listener, string, error) {
@@ -107,8 +106,8 @@ func (a apiListen) again(l net.Listener, address string) func(string) (net.Liste
 	}
 }
 
-// address returns how others reach the API. That of loopback names the boot of this machine, as
-// every machine calls itself so: see nodeapi.New.
+// address returns the address of the API for others. A loopback address includes the boot id of
+// this machine, because every machine has the same address: see nodeapi.New.
 func (c AgentConfig) address(l net.Listener, at apiListen) string {
 	scheme := "http://"
 	if c.TLSCert != "" {
@@ -130,7 +129,7 @@ func (c AgentConfig) address(l net.Listener, at apiListen) string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
-// serverTLS returns how the API is served; nil is without encryption.
+// serverTLS returns the TLS configuration of the API; nil means no encryption.
 func (c AgentConfig) serverTLS() (*tls.Config, error) {
 	if c.TLSCert == "" && c.TLSKey == "" {
 		return nil, nil
@@ -142,6 +141,6 @@ func (c AgentConfig) serverTLS() (*tls.Config, error) {
 	if _, err := load(nil); err != nil {
 		return nil, types.Errorf(types.Invalid, "tls-cert, tls-key: %w: give both, readable and in PEM", err)
 	}
-	// Read again for each connection: certificates are renewed.
+	// Each connection reads the certificate again, because certificates are renewed.
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: load}, nil
 }

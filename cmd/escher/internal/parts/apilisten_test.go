@@ -17,7 +17,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestAPIListen reaches no further than loopback without a certificate, unless that is asked for.
+// TestAPIListen listens only on loopback without a certificate, unless a flag allows more.
 func TestAPIListen(t *testing.T) {
 	cert, key := certificate(t)
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestAPIListen(t *testing.T) {
 	}
 }
 
-// certificate writes one of no use.
+// certificate writes a certificate for the test.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -12,12 +12,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Progress is told, in words for people, how far starting and stopping is.
+// Progress prints the progress of starting and stopping, in words for people.
 type Progress func(format string, args ...any)
 
-// Connect returns the store behind etcd, waiting for it as long as ctx lasts; why it
-// waits is said once for each reason. Other errors than Unavailable are returned at
-// once.
+// Connect returns the store behind etcd. It waits for it as long as ctx lasts, and prints each
+// reason once. It returns other errors than Unavailable at once.
 func Connect(ctx context.Context, cfg etcdstore.Config, progress Progress) (store *etcdstore.Store, err error) {
 	err = Persist(ctx, progress, func() error {
 		if store, err = etcdstore.Dial(ctx, cfg); err != nil {
@@ -28,9 +27,8 @@ func Connect(ctx context.Context, cfg etcdstore.Config, progress Progress) (stor
 	return store, err
 }
 
-// Persist calls do until its error is neither Unavailable nor that the store is full, or ctx
-// is done. Why it is called
-// again is said once for each reason.
+// Persist calls do until its error is neither Unavailable nor that the store is full, or ctx is
+// done. It prints each reason to call it again once.
 func Persist(ctx context.Context, progress Progress, do func() error) error {
 	retry := controlplane.RetryPolicy()
 	said := ""

@@ -1,3 +1,3 @@
-// Package parts is what clusters are made of, however many processes and machines
-// they are: the server's part, an agent, and what starts and stops them in order.
+// Package parts has the components of clusters, in one process or many: the server, an agent, and
+// the Stack that starts and stops them in order.
 package parts

@@ -19,7 +19,7 @@ import (
 	"github.com/escher-sched/escher/scheduler"
 )
 
-// TestMetricsAreDocumented compares the table in docs/monitoring.md with what there is.
+// TestMetricsAreDocumented compares the table in docs/monitoring.md with the metrics.
 func TestMetricsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/monitoring.md")
 	if err != nil {

@@ -21,16 +21,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// mortal is the store as a server has it that is killed, or stands still, right before one
-// of its transactions.
+// mortal is the store of a server that is killed, or paused, right before one of its transactions.
 type mortal struct {
 	controlplane.Store
-	// left is how many transactions of policies go until then; it never comes to 0 of one
+	// left is how many transactions of policies go before that; it never reaches 0 for a server
 	// that lives on.
 	left atomic.Int64
 	dead atomic.Bool
-	// still is how long it stands still, instead of being killed, and goes on then with what
-	// it was about to send.
+	// still is how long the server is paused, instead of being killed. Then it sends what it was
+	// about to send.
 	still time.Duration
 	// loose is how many transactions of policies did not depend on the role.
 	loose atomic.Int64
@@ -98,10 +97,9 @@ func (m *mortal) RevokeLease(ctx context.Context, id controlplane.LeaseID) error
 	return m.Store.RevokeLease(ctx, id)
 }
 
-// TestPoliciesOutliveAKill kills the server that leads at each of its transactions, as by
-// kill -9: nothing of it is given back, and the other one has the role when its lease is
-// over, and goes on. Of one that only stood still for longer than that, what it was about
-// to write changes nothing.
+// TestPoliciesOutliveAKill kills the leading server at each of its transactions, as by kill -9: it
+// releases nothing. The other one gets the role when the lease has expired, and goes on. If the
+// server was only paused for longer than that, its next write changes nothing.
 func TestPoliciesOutliveAKill(t *testing.T) {
 	for _, still := range []time.Duration{0, time.Minute} {
 		for at := range 5 {

@@ -20,9 +20,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPoliciesOutliveTheirKeeper ends the server that keeps policies at some moment of
-// each job: the other one goes on, so that a gang of which a member fails ends whole, and
-// one server at a time has the role.
+// TestPoliciesOutliveTheirKeeper ends the server that runs policies at some moment of each job: the
+// other one goes on. So a gang with a failed member ends whole, and one server at a time has the
+// role.
 func TestPoliciesOutliveTheirKeeper(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -87,7 +87,7 @@ func TestPoliciesOutliveTheirKeeper(t *testing.T) {
 	}
 }
 
-// leader waits until another than not keeps policies, and returns its name.
+// leader waits until a server other than not runs policies, and returns its name.
 func leader(t *testing.T, ctx context.Context, c *hollow.Cluster, not string) (name string) {
 	t.Helper()
 	_, err := c.Await(ctx, func(v *cluster.View) bool {

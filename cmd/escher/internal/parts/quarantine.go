@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// quarantine says which stored values cannot be read. Its methods may be called
-// concurrently.
+// quarantine counts stored values that cannot be read. Its methods may be called concurrently.
 type quarantine struct {
 	mu    sync.Mutex
 	count int
@@ -20,7 +19,7 @@ func (q *quarantine) set(count int, some []string) {
 	q.count, q.some = count, some
 }
 
-// warning says it in words; empty if all values can be read.
+// warning describes them; empty if all values can be read.
 func (q *quarantine) warning() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()

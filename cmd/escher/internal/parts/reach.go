@@ -11,9 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// HostTowards returns the address of this machine from which it reaches the first of
-// some endpoints; the loopback one where that is on this machine, or a socket. Nothing
-// is sent.
+// HostTowards returns the address of this machine from which it reaches the first of some
+// endpoints; loopback if that is on this machine, or a socket. It sends nothing.
 func HostTowards(endpoints []string) string {
 	const loopback = "127.0.0.1"
 	for _, e := range endpoints {
@@ -56,7 +55,7 @@ func AwaitAlive(ctx context.Context, store controlplane.Store, nodes []string) e
 	})
 }
 
-// errReached ends a watch that has seen what it was for.
+// errReached ends a watch that is done.
 var errReached = types.Errorf(types.Internal, "reached")
 
 // Await watches a prefix until seen returns true.

@@ -18,14 +18,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// said notes what is said to people; wants are waited for.
+// said collects the messages for people, and waits for some.
 type said chan string
 
 func (s said) progress(format string, args ...any) {
 	s <- types.Errorf(types.Internal, format, args...).Error()
 }
 
-// await returns when something with that text is said.
+// await returns when a message contains text.
 func (s said) await(t *testing.T, text string) {
 	t.Helper()
 	for {
@@ -41,8 +41,7 @@ func (s said) await(t *testing.T, text string) {
 	}
 }
 
-// TestServerWaitsForEtcd starts a server before its etcd, one that is made for little,
-// and one that answers its health.
+// TestServerWaitsForEtcd starts a server before its etcd, which takes small transactions.
 func TestServerWaitsForEtcd(t *testing.T) {
 	dir, err := os.MkdirTemp("", "parts") // a socket's path is short
 	if err != nil {
@@ -71,7 +70,7 @@ func TestServerWaitsForEtcd(t *testing.T) {
 	}
 }
 
-// TestNameIsTaken has an agent of the same name live, then die.
+// TestNameIsTaken lets an agent of the same name live, then die.
 func TestNameIsTaken(t *testing.T) {
 	srv := etcdtest.Start(t)
 	store := etcdstore.New(srv.Client, etcdstore.ServerLimits())

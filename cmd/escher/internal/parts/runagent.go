@@ -28,45 +28,41 @@ import (
 // AgentConfig says how to run the agent of this machine.
 type AgentConfig struct {
 	Etcd etcdstore.Config
-	// Agent has what the node is; Store, Runtime, Cluster and Address are set here.
+	// Agent describes the node; RunAgent sets Store, Runtime, Cluster and Address.
 	Agent nodeagent.Config
 	// Containerd is the daemon to use, or to run.
 	Containerd daemon.Config
-	// Devices says where to look for devices.
+	// Devices says where to find devices.
 	Devices devices.Config
-	// Logger is what containerd runs beside each container.
+	// Logger is the program that containerd runs for each container.
 	Logger containerd.Logger
-	// CgroupDriver is who makes the cgroups of containers; empty is what suits the
-	// machine.
+	// CgroupDriver makes the cgroups of containers; empty means the one that suits the machine.
 	CgroupDriver cgroup.Driver
 
-	// Listen is host:port to serve the node's API at; empty is port 7421, of loopback alone
-	// without a certificate. Insecure allows other machines without one. Advertise is how
-	// others reach that; empty: by the address from which this machine reaches etcd.
+	// Listen is host:port of the node's API; empty means port 7421, on loopback only without a
+	// certificate. Insecure allows other machines without one. Advertise is the address for others;
+	// empty means the address from which this machine reaches etcd.
 	Listen, Advertise string
 	Insecure          bool
-	// UsageEvery is how often what is used is sampled. NoTaskMetrics leaves
-	// out of the metrics what has names of tasks; OpenTaskMetrics shows them to other machines,
-	// without a token.
+	// UsageEvery is how often usage is sampled. NoTaskMetrics leaves metrics with names of tasks
+	// out; OpenTaskMetrics shows them to other machines, without a token.
 	UsageEvery                     time.Duration
 	NoTaskMetrics, OpenTaskMetrics bool
-	// TLSCert and TLSKey are files of the API's certificate; empty: it is served
-	// without encryption.
+	// TLSCert and TLSKey are files of the API's certificate; empty means no encryption.
 	TLSCert, TLSKey string
 
 	Log      *zap.Logger
 	Progress Progress
-	// Ready is called once the node is alive, with the id of the cluster and where its
-	// API is.
+	// Ready is called once the node is alive, with the id of the cluster and the address of its
+	// API.
 	Ready func(cluster, address string)
 }
 
-// RunAgent runs the agent of this machine until ctx is done, and returns nil then.
-// What runs in its containers runs on, and is adopted by the next one. While etcd is
-// away it waits.
+// RunAgent runs the agent of this machine until ctx is done, and returns nil then. Its containers
+// run on, and the next agent adopts them. It waits while etcd is unreachable.
 //
-// Precondition: this machine cannot run containers, the state directory or the port is
-// in use, or another agent has the node's name.
+// Precondition: this machine cannot run containers, the state directory or the port is in use, or
+// another agent has the node's name.
 func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	if err := cfg.validate(); err != nil {
 		return err
@@ -91,7 +87,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	p := newProcess(ctx, cfg.Log, cfg.Progress)
 	defer func() {
 		err = errors.Join(EndedBy(ctx, err), p.stack.Unwind())
-		_ = l.Close() // who served it has closed it already
+		_ = l.Close() // the server has closed it already
 	}()
 	if err := p.connect(ctx, cfg.Etcd); err != nil {
 		return err
@@ -142,7 +138,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	return p.stack.Await(ctx, nil)
 }
 
-// finder makes what finds the devices of the machine, for the agent.
+// finder makes the finder of the machine's devices.
 func (c *AgentConfig) finder() *devices.Finder {
 	c.Devices.Log = c.Log.Named("devices")
 	finder := devices.New(c.Devices)
@@ -150,11 +146,10 @@ func (c *AgentConfig) finder() *devices.Finder {
 	return finder
 }
 
-// validate returns what is wrong with what the node is to be, before anything is
-// waited for.
+// validate returns the errors of the node's configuration before any wait.
 func (c AgentConfig) validate() error {
 	early := c.Agent
-	// What comes later is not looked at.
+	// These are set later.
 	early.Store, early.Runtime, early.Cluster = (*etcdstore.Store)(nil), (*containerd.Runtime)(nil), "later"
 	return errors.Join(early.Validate(), usage.ValidateEvery(c.UsageEvery))
 }
@@ -174,7 +169,7 @@ func fit(driver cgroup.Driver) error {
 	return nil
 }
 
-// cluster waits until a server has said which cluster it is.
+// cluster waits until a server has stored the id of the cluster.
 func (p *process) cluster(ctx context.Context) (id string, err error) {
 	err = Persist(ctx, p.progress, func() error {
 		id, err = controlplane.ClusterID(ctx, p.store)
@@ -186,8 +181,8 @@ func (p *process) cluster(ctx context.Context) (id string, err error) {
 	return id, err
 }
 
-// awaitName waits until the session of another agent of the node's name has run out,
-// if there is one. Precondition: it does not.
+// awaitName waits until the session of another agent with the node's name has ended, if there is
+// one. Precondition: it does not end.
 func (p *process) awaitName(ctx context.Context, node, stateDir string) error {
 	own, err := nodeagent.LastLease(stateDir)
 	if err != nil {
@@ -205,7 +200,7 @@ func (p *process) awaitName(ctx context.Context, node, stateDir string) error {
 			return nil
 		default:
 			if !controlplane.Read(page.KVs[0], &alive) {
-				return nil // no agent's: the one to come removes it
+				return nil // unreadable: the new agent removes it
 			}
 		}
 		ttl := time.Duration(alive.TTLSeconds) * time.Second
@@ -223,7 +218,7 @@ func (p *process) awaitName(ctx context.Context, node, stateDir string) error {
 	}
 }
 
-// runtime returns what runs containers, with the containerd behind it.
+// runtime returns the container runtime, with its containerd.
 func (p *process) runtime(ctx context.Context, cfg AgentConfig, cluster string) (*containerd.Runtime, error) {
 	cfg.Containerd.Logger = cfg.Log.Named("containerd")
 	d, err := daemon.Ensure(ctx, cfg.Containerd)
@@ -231,7 +226,7 @@ func (p *process) runtime(ctx context.Context, cfg AgentConfig, cluster string) 
 		return nil, err
 	}
 	p.stack.Start("containerd", d.Run)
-	// Agents that share a machine are apart, whatever their containerd is.
+	// Agents on one machine are separate, whatever containerd they use.
 	sum := sha256.Sum256([]byte(cfg.Agent.Node))
 	return containerd.New(containerd.Config{
 		Address: d.Address(), Namespace: "escher-" + cluster + "-" + hex.EncodeToString(sum[:3]),
@@ -239,7 +234,7 @@ func (p *process) runtime(ctx context.Context, cfg AgentConfig, cluster string) 
 	})
 }
 
-// awaitAlive returns when the node is alive, or a part has failed.
+// awaitAlive returns when the node is alive, or a component has failed.
 func (p *process) awaitAlive(ctx context.Context, node string) error {
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()

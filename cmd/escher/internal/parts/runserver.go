@@ -16,20 +16,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ServerConfig says how to run a server over an etcd that runs elsewhere.
+// ServerConfig says how to run a server with an external etcd.
 type ServerConfig struct {
 	Etcd etcdstore.Config
-	// Name tells it from the other servers of the cluster.
+	// Name distinguishes it from the other servers of the cluster.
 	Name string
 	// Version is that of this program.
 	Version string
-	// Placement says which of the nodes that fit its scheduler takes.
+	// Placement says which of the fitting nodes its scheduler takes.
 	Placement scheduler.Choice
-	// MaxPending is how many tasks may wait before submission is slowed; 0 is the
-	// default.
+	// MaxPending is how many tasks may wait before submission is slowed; 0 means the default.
 	MaxPending int
-	// EtcdQuota is how large the database of an etcd that does not tell it may get, in
-	// bytes; 0 means that etcd tells it.
+	// EtcdQuota is the most bytes in the database of an etcd that does not report it; 0 means that
+	// etcd reports it.
 	EtcdQuota int64
 	// Ops is where metrics and health are served; Pprof adds profiles.
 	Ops   string
@@ -37,13 +36,13 @@ type ServerConfig struct {
 
 	Log      *zap.Logger
 	Progress Progress
-	// Ready is called once it works, with the id of the cluster and where metrics and
-	// health are.
+	// Ready is called once it works, with the id of the cluster and the address of metrics and
+	// health.
 	Ready func(cluster, ops string)
 }
 
-// RunServer runs a server until ctx is done, and returns nil then. While etcd is away
-// it waits.
+// RunServer runs a server until ctx is done, and returns nil then. It waits while etcd is
+// unreachable.
 func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err := types.ValidateName("name", cfg.Name); err != nil {
 		return err
@@ -75,7 +74,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	// The parts of the server free a full database, which takes no new id.
+	// A full database takes no new id. The components of the server free it.
 	var cluster string
 	err = Persist(ctx, cfg.Progress, func() (err error) {
 		cluster, err = controlplane.MakeClusterID(ctx, p.store)
@@ -89,7 +88,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	return p.stack.Await(ctx, nil)
 }
 
-// process is what every process of a cluster over an etcd elsewhere has.
+// process is the common part of processes with an external etcd.
 type process struct {
 	stack    *Stack
 	registry *prometheus.Registry
@@ -125,7 +124,7 @@ func (p *process) connect(ctx context.Context, cfg etcdstore.Config) error {
 	return nil
 }
 
-// EndedBy returns nil for an error that is only that ctx is done.
+// EndedBy returns nil for an error that says only that ctx is done.
 func EndedBy(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil

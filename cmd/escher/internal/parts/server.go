@@ -17,28 +17,27 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Server is what is run once or a few times in a cluster: a scheduler and a collector.
+// Server is a scheduler and a garbage collector. A cluster runs one or a few.
 type Server struct {
 	Store *etcdstore.Store
-	// Name tells it from the other servers of the cluster; empty: there are none.
+	// Name distinguishes it from the other servers of the cluster; empty means there are none.
 	Name string
 	// Version is that of this program.
 	Version string
-	// Placement says which of the nodes that fit is taken.
+	// Placement says which of the fitting nodes is taken.
 	Placement scheduler.Choice
-	// MaxPending is how many tasks may wait before submission is slowed; 0 is the
-	// default.
+	// MaxPending is how many tasks may wait before submission is slowed; 0 means the default.
 	MaxPending int
-	// EtcdQuota is how large the database of an etcd that does not tell it may get, in
-	// bytes; 0 means that etcd tells it.
+	// EtcdQuota is the most bytes in the database of an etcd that does not report it; 0 means that
+	// etcd reports it.
 	EtcdQuota int64
 	Log       *zap.Logger
 	Health    *ops.Health
 	Metrics   prometheus.Registerer
 }
 
-// Start starts its parts. Others share the namespaces with its scheduler; one
-// collector of all works at a time, and what drains nodes with it.
+// Start starts its components. The schedulers of several servers share the namespaces; one garbage
+// collector and drainer works at a time.
 func (s Server) Start(stack *Stack) error {
 	counted, decisions := server.NewMetrics(), scheduler.NewMetrics()
 	for _, m := range []prometheus.Collector{counted, decisions} {
@@ -62,7 +61,7 @@ func (s Server) Start(stack *Stack) error {
 	return nil
 }
 
-// collect starts the collector and the drainer, which work while this server has their
+// collect starts the garbage collector and the drainer, which work while this server has their
 // role. An error of one of them ends neither the role nor the other.
 func (s Server) collect(stack *Stack, epochs *server.Epochs, counted *server.Metrics) {
 	beat, drains := s.Health.Standby("collector"), s.Health.Standby("drainer")
@@ -84,7 +83,7 @@ func (s Server) collect(stack *Stack, epochs *server.Epochs, counted *server.Met
 		return server.NewDrainer(s.Store, guard, server.Options{Metrics: counted, Beat: drains.Run, Logger: s.Log.Named("drainer")}).Run(ctx)
 	})
 	both := func(ctx context.Context, led []controlplane.Compare) error {
-		guard = led // nothing of the last time runs any more
+		guard = led // nothing from the last time runs any more
 		g, ctx := supervise.WithContext(ctx)
 		for _, c := range []*supervise.Component{collector, drainer} {
 			c.Ends = func(err error) bool { return types.Is(err, types.Conflict) } // the role is lost
@@ -97,7 +96,7 @@ func (s Server) collect(stack *Stack, epochs *server.Epochs, counted *server.Met
 	})
 }
 
-// rescue starts what frees a full database while no server has the role of the collector.
+// rescue starts the component that frees a full database while no server is the collector.
 func (s Server) rescue(stack *Stack, r *server.Rescue) {
 	if s.Name != "" {
 		r.Role = collectorRole
@@ -106,13 +105,13 @@ func (s Server) rescue(stack *Stack, r *server.Rescue) {
 	stack.Start("rescue of the database", r.Run)
 }
 
-// keep starts what keeps the policies of jobs that nobody is attached to.
+// keep starts the component that runs the policies of jobs without an attached application.
 func (s Server) keep(stack *Stack, store controlplane.Store, epochs *server.Epochs) {
 	beat := s.Health.Standby("policies")
 	keep := func(ctx context.Context, guard []controlplane.Compare) error {
 		defer beat.Stop()
 		held := make(controlplane.ReadSet)
-		for _, x := range guard { // a leader's key is put once
+		for _, x := range guard { // a leader's key is written once
 			held[x.Key] = x.Revision
 		}
 		return keep.Run(ctx, store, keep.Options{Kinds: builtin.Kinds(), Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
@@ -122,7 +121,7 @@ func (s Server) keep(stack *Stack, store controlplane.Store, epochs *server.Epoc
 	})
 }
 
-// lead runs something while this server has a role. One without a name has all of them.
+// lead runs a function while this server has a role. A server without a name has all roles.
 func (s Server) lead(ctx context.Context, store controlplane.Store, role string, run func(context.Context, []controlplane.Compare) error) error {
 	if s.Name == "" {
 		return run(ctx, nil)
@@ -130,7 +129,7 @@ func (s Server) lead(ctx context.Context, store controlplane.Store, role string,
 	return server.Lead(ctx, store, role, s.Name, run)
 }
 
-// policy is what its collector goes by.
+// policy is that of its garbage collector.
 func (s Server) policy() server.Policy {
 	p := server.DefaultPolicy()
 	if s.MaxPending != 0 {
@@ -139,8 +138,8 @@ func (s Server) policy() server.Policy {
 	return p
 }
 
-// collectorRole is what one collector at a time has, and drainer; policiesRole what one
-// keeper of policies has.
+// collectorRole is the role of one garbage collector and drainer, policiesRole that of one program
+// that runs policies.
 const (
 	collectorRole = "collector"
 	policiesRole  = "policies"

@@ -11,9 +11,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Stack is the components of a process. They run at the same time, and each needs those
-// started before it: they are stopped in the reverse order, one after the other. A
-// component that ends by itself is started again, see supervise.
+// Stack is the components of a process. They run at the same time, and each needs those started
+// before it. So they stop in reverse order, one after the other. A component that ends by itself is
+// started again, see supervise.
 type Stack struct {
 	ctx    context.Context
 	log    *zap.Logger
@@ -25,7 +25,7 @@ type Stack struct {
 	Failed chan error
 }
 
-// part is one of them.
+// part is one component.
 type part struct {
 	name   string
 	cancel context.CancelFunc
@@ -33,14 +33,13 @@ type part struct {
 	err    error
 }
 
-// NewStack makes a Stack whose components health tells of. That ctx is done does not
-// stop them: Unwind does.
+// NewStack makes a Stack whose components health shows. The end of ctx does not stop them: Unwind
+// does.
 func NewStack(ctx context.Context, log *zap.Logger, health *ops.Health) *Stack {
 	return &Stack{ctx: context.WithoutCancel(ctx), log: log, health: health, Metrics: supervise.NewMetrics(), Failed: make(chan error, 1)}
 }
 
-// Component makes a component that metrics and health tell of, for the caller to keep
-// running.
+// Component makes a component that metrics and health show, and that the caller runs.
 func (s *Stack) Component(name string, run func(context.Context) error) *supervise.Component {
 	c := &supervise.Component{Name: name, Run: run, Log: s.log}
 	s.health.Component(name, c.Ready)
@@ -49,8 +48,8 @@ func (s *Stack) Component(name string, run func(context.Context) error) *supervi
 	return c
 }
 
-// Start starts a component, and starts it again when it ends. It ends for good, and with
-// it the process, by an error marked as fatal or a mistake in its configuration.
+// Start starts a component, and starts it again when it ends. An error marked as fatal, or a
+// mistake in its configuration, ends it for good, and the process with it.
 func (s *Stack) Start(name string, run func(context.Context) error) {
 	c := s.Component(name, run)
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -73,8 +72,8 @@ func (s *Stack) Start(name string, run func(context.Context) error) {
 	}()
 }
 
-// StartVital starts a component without which the process cannot go on: its end is that
-// of the process.
+// StartVital starts a component that the process cannot do without: its end is the end of the
+// process.
 func (s *Stack) StartVital(name string, run func(context.Context) error) {
 	s.Start(name, func(ctx context.Context) error {
 		err := supervise.Contain(func() error { return run(ctx) })
@@ -100,7 +99,7 @@ func (s *Stack) Await(ctx context.Context, ready <-chan struct{}) error {
 	}
 }
 
-// Unwind stops all components and returns what went wrong in that.
+// Unwind stops all components and returns their errors.
 func (s *Stack) Unwind() error {
 	var errs []error
 	for i := len(s.parts) - 1; i >= 0; i-- {

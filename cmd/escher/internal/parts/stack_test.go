@@ -24,11 +24,11 @@ func TestStackStopsInReverse(t *testing.T) {
 	for _, name := range []string{"first", "second", "third"} {
 		s.Start(name, func(ctx context.Context) error {
 			<-ctx.Done()
-			order = append(order, name) // one at a time, or the race detector says so
+			order = append(order, name) // one at a time, or the race detector reports it
 			return ctx.Err()
 		})
 	}
-	cancel() // that the caller is done stops nothing by itself
+	cancel() // the end of the caller's context stops nothing by itself
 	if err := s.Await(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("await: %v", err)
 	}
@@ -61,8 +61,8 @@ func TestStackTellsOfFailure(t *testing.T) {
 	}
 }
 
-// TestStackStartsAgain has a component panic beside one that runs: the other one runs on,
-// and the health of the process and its metrics tell what is wrong.
+// TestStackStartsAgain makes a component panic while another one runs: the other one runs on, and
+// the health and metrics of the process show the problem.
 func TestStackStartsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		health := new(ops.Health)

@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// StartWatchdog starts what keeps a watchdog, and returns when there is one: before
-// anything is run. It is to be started before the agents, so that it outlasts them.
+// StartWatchdog starts the keeper of a watchdog, and returns when the watchdog runs. Start it
+// before the agents, so that it outlasts them.
 func StartWatchdog(ctx context.Context, stack *Stack, k watchdog.Keeper) error {
 	for _, n := range k.Nodes {
 		if err := os.MkdirAll(n.StateDir, 0o700); err != nil {

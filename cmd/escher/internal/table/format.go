@@ -13,7 +13,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Format is how values are printed.
+// Format is an output format.
 type Format string
 
 // The formats. JSONPath is followed by a template.
@@ -53,11 +53,10 @@ func (f *Format) Set(text string) error {
 // Type names the kind of value in help texts.
 func (f *Format) Type() string { return "format" }
 
-// Encoded reports whether a value is printed as it is, by Encode, rather than as a
-// table.
+// Encoded reports whether Encode prints a value, rather than a table.
 func (f Format) Encoded() bool { return f == JSON || f == YAML || f.template() != "" }
 
-// template returns the template of a jsonpath format, else nothing.
+// template returns the template of a jsonpath format, else "".
 func (f Format) template() string {
 	template, ok := strings.CutPrefix(string(f), string(JSONPath))
 	if !ok {
@@ -66,8 +65,7 @@ func (f Format) template() string {
 	return template
 }
 
-// parseTemplate reads a template as kubectl takes it; one expression may come
-// without its braces.
+// parseTemplate reads a template as kubectl takes it; one expression may be without its braces.
 func parseTemplate(text string) (*jsonpath.JSONPath, error) {
 	if !strings.Contains(text, "{") {
 		text = "{." + strings.TrimPrefix(text, ".") + "}"
@@ -79,7 +77,7 @@ func parseTemplate(text string) (*jsonpath.JSONPath, error) {
 	return path, nil
 }
 
-// Encode writes any value as JSON, as YAML, or what a template takes of it.
+// Encode writes any value as JSON, as YAML, or by a template.
 func Encode(w io.Writer, f Format, v any) error {
 	if template := f.template(); template != "" {
 		return pick(w, template, v)
@@ -88,7 +86,7 @@ func Encode(w io.Writer, f Format, v any) error {
 	if err != nil {
 		return types.Errorf(types.Internal, "print %T: %w", v, err)
 	}
-	// Escaped as JSON has it, it is the same value.
+	// JSON escapes do not change the value.
 	text = []byte(Plain(string(text)))
 	if f == YAML {
 		if text, err = yaml.JSONToYAML(text); err != nil {
@@ -99,7 +97,7 @@ func Encode(w io.Writer, f Format, v any) error {
 	return err
 }
 
-// pick writes what a template takes of the JSON of a value, ending its last line.
+// pick applies a template to the JSON of a value, and ends the last line.
 func pick(w io.Writer, template string, v any) error {
 	path, err := parseTemplate(template)
 	if err != nil {
@@ -120,8 +118,7 @@ func pick(w io.Writer, template string, v any) error {
 	return err
 }
 
-// plainly returns a value as its JSON has it: maps, lists, texts, and whole numbers
-// that stay so.
+// plainly converts a value to its JSON form: maps, lists, texts, and whole numbers that stay whole.
 func plainly(v any) (any, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -136,7 +133,7 @@ func plainly(v any) (any, error) {
 	return numbers(plain), nil
 }
 
-// numbers makes the numbers within a value integers where they are.
+// numbers makes whole numbers within a value integers.
 func numbers(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -151,7 +148,7 @@ func numbers(v any) any {
 		if i, err := x.Int64(); err == nil {
 			return i
 		}
-		f, _ := x.Float64() // what is no number is none of JSON's
+		f, _ := x.Float64() // JSON has only numbers
 		return f
 	}
 	return v

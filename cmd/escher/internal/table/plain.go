@@ -6,11 +6,11 @@ import (
 	"unicode"
 )
 
-// Plain returns a text that a terminal shows and does not obey: control characters, and
-// those that turn the direction of writing, are escaped as in JSON (\u001b). Line feeds
-// and tabs stay. Text that came from a task goes through it on its way to a terminal.
+// Plain returns a text that a terminal shows and does not obey: it escapes control characters, and
+// those that turn the direction of writing, as in JSON (\u001b). Line feeds and tabs stay. Texts
+// from tasks go through it on their way to a terminal.
 func Plain(text string) string {
-	text = strings.ToValidUTF8(text, "\ufffd") // a byte by itself may be obeyed, too
+	text = strings.ToValidUTF8(text, "\ufffd") // a single byte may be obeyed, too
 	if strings.IndexFunc(text, obeyed) < 0 {
 		return text
 	}

@@ -1,6 +1,5 @@
-// Package table prints values as a table, as JSON, as YAML, by name, or what a
-// template takes of them. A type that is to be printed says once what its columns are
-// and what stands in them; the other formats are its JSON.
+// Package table prints values as a table, as JSON, as YAML, by name, or by a template. A type
+// defines its columns and cells once; the other formats are its JSON.
 package table
 
 import (
@@ -12,21 +11,21 @@ import (
 
 // Row is a value with a line in a table.
 type Row interface {
-	// Header returns the columns. It is called on the zero value too. The first
-	// is what the value is called.
+	// Header returns the columns. It is called on the zero value too. The first column has the name
+	// of the value.
 	Header() []Column
-	// Row returns what stands in each column.
+	// Row returns the cell of each column.
 	Row() []string
 }
 
 // Column is a column of a table.
 type Column struct {
 	Name string
-	// Wide tells that only the wide table has it.
+	// Wide means that only the wide table has it.
 	Wide bool
 }
 
-// Columns makes columns of their names; those in parentheses are wide ones.
+// Columns makes columns from names; those in parentheses are wide ones.
 func Columns(names ...string) []Column {
 	out := make([]Column, len(names))
 	for i, name := range names {
@@ -36,14 +35,14 @@ func Columns(names ...string) []Column {
 	return out
 }
 
-// Output is where and how rows are printed.
+// Output says where and how to print rows.
 type Output struct {
 	To     io.Writer
 	Format Format
-	// Color paints phases.
+	// Color colors phases.
 	Color bool
-	// Width is that of the terminal, in characters: what is longer is cut in its
-	// last column. 0 is no terminal.
+	// Width is that of the terminal, in characters: longer lines are cut in their last column. 0
+	// means no terminal.
 	Width int
 }
 
@@ -57,7 +56,7 @@ func Print[T Row](out Output, rows []T) error {
 			rows = []T{}
 		}
 		if f.template() != "" {
-			// Templates are written for a list as an object that has items.
+			// Templates expect a list as an object with items.
 			return Encode(out.To, f, map[string]any{"items": rows})
 		}
 		return Encode(out.To, f, rows)
@@ -66,7 +65,7 @@ func Print[T Row](out Output, rows []T) error {
 	return err
 }
 
-// names writes what each row is called, once.
+// names writes the name of each row, once.
 func names[T Row](w io.Writer, rows []T) error {
 	last := ""
 	for _, r := range rows {
@@ -104,8 +103,7 @@ func Lines[T Row](out Output, rows []T) []string {
 	return lay(out, names, cells)
 }
 
-// pickCells returns the cells that are shown: none is empty, so that columns can be
-// cut by tools.
+// pickCells returns the cells to show. None is empty, so that tools can split columns.
 func pickCells(shown []int, cells []string) []string {
 	out := make([]string, len(shown))
 	for i, at := range shown {
@@ -116,7 +114,7 @@ func pickCells(shown []int, cells []string) []string {
 	return out
 }
 
-// gap is what stands between columns.
+// gap is the width between columns.
 const gap = 2
 
 // lay aligns cells.
@@ -151,7 +149,7 @@ func lay(out Output, names []string, cells [][]string) []string {
 	return lines
 }
 
-// leastCut is how much is left of what is cut: with less room, terminals wrap it.
+// leastCut is the least width to cut to: with less, terminals wrap.
 const leastCut = 12
 
 // fit cuts a text to a width.
@@ -163,7 +161,7 @@ func fit(text string, width int) string {
 	return string(runes[:width-1]) + "…"
 }
 
-// paint gives a phase the colour that says how well it is.
+// paint colors a phase.
 func paint(column, cell string) string {
 	if column != "PHASE" && column != "STATUS" {
 		return cell

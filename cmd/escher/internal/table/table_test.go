@@ -58,8 +58,8 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// TestColor paints phases only, and keeps columns aligned; what is longer than the
-// terminal is cut in the last column.
+// TestColor colors phases only, and keeps columns aligned; lines longer than the terminal are cut
+// in the last column.
 func TestColor(t *testing.T) {
 	got := printed(t, table.Output{Format: table.Wide, Color: true, Width: 30}, fruits())
 	want := "NAME   PHASE    TASTE\napple  \x1b[32mrunning\x1b[0m  sour and sweet\nfig    -        -\n"
@@ -90,7 +90,7 @@ func TestFormatIsChecked(t *testing.T) {
 	}
 }
 
-// TestPlain: nothing that a terminal obeys is left, in no format, and values stay the same.
+// TestPlain leaves nothing that a terminal obeys, in any format, and values stay the same.
 func TestPlain(t *testing.T) {
 	for text, want := range map[string]string{
 		"":              "",

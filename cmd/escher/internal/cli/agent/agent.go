@@ -1,4 +1,4 @@
-// Package agent holds the commands that run on a node: agent, its watchdog, and the check of a machine.
+// Package agent holds the commands that run on a node: agent, its watchdog, and node doctor.
 package agent
 
 import (
@@ -34,14 +34,14 @@ there the address and what to show. Without --tls-cert it listens on loopback al
 escher logs, exec, cp and top work on this machine only.`
 
 const (
-	// defaultStateDir is where an agent keeps what it has.
+	// defaultStateDir is the directory of an agent's state.
 	defaultStateDir = "/var/lib/escher"
-	// defaultPorts is what it gives to tasks.
+	// defaultPorts is the range that it gives to tasks.
 	defaultPorts = "20000-20999"
 	listenHelp   = "host:port for the node's API; default: port 7421, on loopback alone without --tls-cert"
 )
 
-// agentFlags say what node this is.
+// agentFlags describe this node.
 type agentFlags struct {
 	node, containerd, stateDir string
 	capacity, labels, allow    []string
@@ -52,7 +52,7 @@ type agentFlags struct {
 	logs                       flagset.LoggingFlags
 }
 
-// NewAgent makes the command that makes a machine a node.
+// NewAgent returns the command that makes a machine a node.
 func NewAgent(f *cmdutil.Factory) *cobra.Command {
 	var flags agentFlags
 	cmd := &cobra.Command{
@@ -98,7 +98,7 @@ const (
 	AllowMountHelp   = "path of this machine that tasks may mount, with all below it; PATH:ro for reading alone; repeat for several"
 )
 
-// config makes the configuration.
+// config returns the configuration.
 func (a *agentFlags) config(f *cmdutil.Factory) (parts.AgentConfig, error) {
 	cfg := a.cfg
 	var err error
@@ -145,7 +145,7 @@ func (a *agentFlags) config(f *cmdutil.Factory) (parts.AgentConfig, error) {
 	if cfg.Log, err = a.logs.Logger(f); err != nil {
 		return cfg, err
 	}
-	// What it has is left running with the containers in it.
+	// containerd keeps running, with its containers.
 	address := containerdAddress(a.containerd)
 	cfg.Containerd = daemon.Config{
 		Address: address, Named: address != "" && address == a.containerd,
@@ -160,7 +160,7 @@ func (a *agentFlags) config(f *cmdutil.Factory) (parts.AgentConfig, error) {
 	return cfg, nil
 }
 
-// containerdAddress returns what to give to package daemon.
+// containerdAddress returns the address for package daemon.
 func containerdAddress(flag string) string {
 	switch flag {
 	case "":
@@ -183,7 +183,7 @@ func ParseLabel(text string) (types.Label, error) {
 	return types.Label{Name: name, Value: value}, types.ValidateName("label "+name, value)
 }
 
-// ParseAllowMounts reads paths, some with :ro behind them.
+// ParseAllowMounts reads paths, with :ro after read-only ones.
 func ParseAllowMounts(texts []string) ([]nodeagent.AllowedMount, error) {
 	var out []nodeagent.AllowedMount
 	for _, text := range texts {
@@ -210,7 +210,7 @@ func parsePorts(text string) (nodeagent.PortRange, error) {
 	return nodeagent.PortRange{First: low, Last: high}, nil
 }
 
-// HostnameOr returns the name given by a flag, or that of this host.
+// HostnameOr returns the name in a flag, or that of this host.
 func HostnameOr(flag, given string) (string, error) {
 	if given != "" {
 		return given, types.ValidateName(flag, given)

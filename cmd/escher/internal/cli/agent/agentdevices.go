@@ -17,7 +17,7 @@ const (
 	noGPUs   = "none"
 )
 
-// agentDeviceFlags say which devices a node gives out.
+// agentDeviceFlags say which devices a node offers.
 type agentDeviceFlags struct {
 	gpus         string
 	named, specs []string
@@ -33,7 +33,7 @@ func (g *agentDeviceFlags) Add(set *pflag.FlagSet) {
 	set.DurationVar(&g.every, "device-interval", nodeagent.DefaultProbeEvery, "how often is looked which devices there are and whether they are well")
 }
 
-// config returns where to look for them.
+// config returns where to find the devices.
 func (g *agentDeviceFlags) config() (devices.Config, error) {
 	cfg := devices.Config{NoGPUs: g.gpus == noGPUs, CDIDirs: g.specs, NvidiaSMI: g.smi}
 	if g.gpus != autoGPUs && g.gpus != noGPUs {

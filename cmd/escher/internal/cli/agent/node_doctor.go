@@ -28,7 +28,7 @@ Each finding is ok, a warning or a problem. Nothing is changed: what is written 
 --state-dir to try its disk is removed again. Exit code 0: there is no problem; 1: there
 is one.`
 
-// doctorFlags say what agent the machine is looked at for: they are those of the agent.
+// doctorFlags describe the agent for which the machine is checked: they are those of the agent.
 type doctorFlags struct {
 	node, containerd, stateDir string
 	listen, advertise          string
@@ -38,7 +38,7 @@ type doctorFlags struct {
 	smi                        string
 }
 
-// NewNodeDoctor makes the command that says what would go wrong on this machine.
+// NewNodeDoctor returns the command that finds problems of this machine.
 func NewNodeDoctor(f *cmdutil.Factory) *cobra.Command {
 	var flags doctorFlags
 	cmd := &cobra.Command{
@@ -73,7 +73,7 @@ func NewNodeDoctor(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// plan says which agent is meant.
+// plan returns the agent that the flags describe.
 func (d *doctorFlags) plan(endpoints []string) (doctor.Plan, error) {
 	dir, err := filepath.Abs(d.stateDir)
 	if err != nil {
@@ -83,7 +83,7 @@ func (d *doctorFlags) plan(endpoints []string) (doctor.Plan, error) {
 	if err != nil {
 		return doctor.Plan{}, err
 	}
-	if _, err := (cgroup.Facts{Systemd: true}).Choose(d.driver); err != nil { // what the machine has is a finding
+	if _, err := (cgroup.Facts{Systemd: true}).Choose(d.driver); err != nil { // the facts of this machine become findings
 		return doctor.Plan{}, types.Errorf(types.Invalid, "cgroup-driver: %w", err)
 	}
 	listen, local := parts.APIAddress(d.listen, d.cert != "")
@@ -102,12 +102,12 @@ func (d *doctorFlags) plan(endpoints []string) (doctor.Plan, error) {
 		TLSCert: d.cert, TLSKey: d.key, Ports: ports, CgroupDriver: d.driver, Version: cmdutil.Version(),
 	}
 	if !p.NodeGiven {
-		p.Node, _ = os.Hostname() // a name that is no good is a finding
+		p.Node, _ = os.Hostname() // a bad name becomes a finding
 	}
 	return p, nil
 }
 
-// diagnose looks, prints what it found, and ends with 1 if there is a problem.
+// diagnose checks the machine, prints the findings, and exits with 1 if there is a problem.
 func diagnose(f *cmdutil.Factory, ctx context.Context, plan doctor.Plan, src doctor.Source) error {
 	done := f.Progress("looking at this machine")
 	facts := doctor.Gather(ctx, plan, src)
@@ -123,13 +123,13 @@ func diagnose(f *cmdutil.Factory, ctx context.Context, plan doctor.Plan, src doc
 	return err
 }
 
-// usageOf asks etcd how full it is.
+// usageOf returns how full etcd is.
 func usageOf(ctx context.Context, store *etcdstore.Store) (inUse, quota int64, alarm bool, err error) {
 	u, err := server.NewMaintenance(store.Client(), 0).Usage(ctx)
 	return u.InUse, u.Quota, u.Alarm, err
 }
 
-// printFindings prints findings, each with its remedy below it, and how many there are.
+// printFindings prints findings, each with its remedy below it, and their number.
 func printFindings(w io.Writer, found []doctor.Finding, color bool) error {
 	wide := 0
 	count := make(map[doctor.Status]int)
@@ -151,7 +151,7 @@ func printFindings(w io.Writer, found []doctor.Finding, color bool) error {
 	return err
 }
 
-// paintStatus gives a status the colour that says how bad it is.
+// paintStatus colors a status by its severity.
 func paintStatus(s doctor.Status, text string) string {
 	color := map[doctor.Status]string{doctor.OK: "32", doctor.Warning: "33", doctor.Problem: "31"}[s]
 	return "\x1b[" + color + "m" + text + "\x1b[0m"

@@ -5,7 +5,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exactly checks that there is one argument for each name.
+// Exactly checks that there is exactly one argument for each name.
 func Exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

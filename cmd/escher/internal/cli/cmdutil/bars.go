@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 )
 
-// Bars tell how far several nodes are with an image, on the error output: bars on a
-// terminal, else a line when something new begins, once it takes its time.
+// Bars shows the progress of several nodes with an image on the error output: bars on a terminal,
+// else a line for each new step, from ProgressAfter on.
 type Bars struct {
 	f    *Factory
 	verb string
@@ -24,15 +24,15 @@ type Bars struct {
 	nodes map[string]*bar
 }
 
-// bar is that of one node.
+// bar is the progress of one node.
 type bar struct {
 	line *mpb.Bar
 	said string
-	// shown is said, for whoever draws, which must not wait for bars.mu.
+	// shown is a copy of said for drawing, which must not wait for Bars.Mu.
 	shown atomic.Pointer[string]
 }
 
-// NewBars makes bars; the caller closes them. verb is what the nodes do.
+// NewBars makes bars; the caller closes them. verb says what the nodes do.
 func NewBars(f *Factory, verb string) *Bars {
 	b := &Bars{f: f, verb: verb, began: time.Now(), nodes: make(map[string]*bar)}
 	if width, _, terminal := f.TerminalSize(f.Err); terminal {
@@ -41,7 +41,7 @@ func NewBars(f *Factory, verb string) *Bars {
 	return b
 }
 
-// Close leaves what stands there.
+// Close leaves the bars on the screen.
 func (b *Bars) Close() {
 	if b.display == nil {
 		return
@@ -54,7 +54,7 @@ func (b *Bars) Close() {
 	b.display.Wait()
 }
 
-// Of returns the bar of a node. The caller holds b.mu.
+// Of returns the bar of a node. The caller holds b.Mu.
 func (b *Bars) Of(node string) *bar {
 	n := b.nodes[node]
 	if n != nil {
@@ -75,7 +75,7 @@ func (b *Bars) Of(node string) *bar {
 	return n
 }
 
-// Update tells how far a node is.
+// Update shows the progress of a node.
 func (b *Bars) Update(node string, p nodeapi.Pull) {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
@@ -98,7 +98,7 @@ func (b *Bars) Text(p nodeapi.Pull) string {
 	return b.verb
 }
 
-// Ended tells that a node is done. Why it failed, the error of the command says.
+// Ended shows that a node is done. The error of the command says why it failed.
 func (b *Bars) Ended(node string, err error) {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
@@ -116,8 +116,8 @@ func (b *Bars) Ended(node string, err error) {
 	}
 }
 
-// Say notes what a node does and, without a terminal, prints it if it is new and has
-// taken long enough for somebody to wonder. The caller holds b.mu.
+// Say stores what a node does. Without a terminal it also prints new texts, from ProgressAfter on.
+// The caller holds b.Mu.
 func (b *Bars) Say(node string, n *bar, text string) {
 	if text == n.said {
 		return

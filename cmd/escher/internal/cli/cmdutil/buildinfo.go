@@ -4,7 +4,7 @@ import (
 	"runtime/debug"
 )
 
-// Version returns the version of the module, or the commit it was built from.
+// Version returns the version of the module, or its commit.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -9,15 +9,15 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 )
 
-// Console is the output of several tasks at once: whole lines of each, with the task
-// before it. Of a single one, it is what the task writes.
+// Console is the output of several tasks at once: whole lines, with the task before each. The
+// output of a single task is unchanged.
 type Console struct {
 	f *Factory
-	// Many tells that there are several.
+	// Many reports whether there are several tasks.
 	Many bool
 
 	mu sync.Mutex
-	// drawn tells that a line stands there which the next one replaces.
+	// drawn reports whether the last line is one that the next line replaces.
 	drawn bool
 }
 
@@ -31,8 +31,7 @@ func (c *Console) Say(format string, args ...any) {
 	c.f.Tell(format, args...)
 }
 
-// Draw puts a line on the terminal, in the place of the one that it put there last;
-// an empty one removes that.
+// Draw puts a line on the terminal in place of the one it drew last; an empty one removes that.
 func (c *Console) Draw(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +41,7 @@ func (c *Console) Draw(text string) {
 	}
 }
 
-// erase removes the line that was drawn. The caller holds the lock.
+// erase removes the drawn line. The caller holds the lock.
 func (c *Console) erase() {
 	if c.drawn {
 		c.drawn = false
@@ -50,7 +49,7 @@ func (c *Console) erase() {
 	}
 }
 
-// Of returns where the output of a task goes.
+// Of returns the writer for the output of a task.
 func (c *Console) Of(id string) *LineWriter {
 	w := &LineWriter{mu: &c.mu, to: c.f.Raw()}
 	if c.Many {
@@ -59,10 +58,10 @@ func (c *Console) Of(id string) *LineWriter {
 	return w
 }
 
-// maxHeldBack is how long what is no whole line yet may get.
+// maxHeldBack is the most bytes of an incomplete line.
 const maxHeldBack = 64 << 10
 
-// LineWriter writes whole lines, each with a prefix; without one, what it is given.
+// LineWriter writes whole lines, each with a prefix; without one, the text as it is.
 type LineWriter struct {
 	mu     *sync.Mutex
 	to     io.Writer
@@ -70,7 +69,7 @@ type LineWriter struct {
 	rest   []byte
 }
 
-// Write takes in text and writes the lines that are complete.
+// Write adds text and writes the complete lines.
 func (w *LineWriter) Write(text []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +89,7 @@ func (w *LineWriter) Write(text []byte) (int, error) {
 	}
 }
 
-// Flush writes what is left as a line.
+// Flush writes the rest as a line.
 func (w *LineWriter) Flush() error {
 	if len(w.rest) == 0 {
 		return nil

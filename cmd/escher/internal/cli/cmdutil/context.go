@@ -22,12 +22,12 @@ are in ~/.config/escher/config.yaml (XDG_CONFIG_HOME), for their owner alone.
 
 What is given for a command by a flag or in the environment comes first.`
 
-// chosenContext is the context that is in use.
+// chosenContext is the context in use.
 type chosenContext struct {
 	config.Context
 	// name is empty if there is none.
 	name string
-	// flagged tells that a flag names it.
+	// flagged reports whether a flag names it.
 	flagged bool
 }
 
@@ -53,7 +53,7 @@ func (f *Factory) context() (chosenContext, error) {
 	return c, nil
 }
 
-// contextRow is a context as it is printed.
+// contextRow is a row of a list of contexts.
 type contextRow struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`
@@ -65,7 +65,7 @@ func (contextRow) Header() []table.Column {
 	return table.Columns("context", "current", "namespace", "cluster", "(cacert)", "(cert)", "(key)", "(servername)")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (c contextRow) Row() []string {
 	current := ""
 	if c.Current {
@@ -75,7 +75,7 @@ func (c contextRow) Row() []string {
 	return []string{c.Name, current, c.Namespace, cluster, c.CACert, c.Cert, c.Key, c.ServerName}
 }
 
-// NewContext makes the commands about contexts.
+// NewContext returns the commands about contexts.
 func NewContext(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",
@@ -88,7 +88,7 @@ func NewContext(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// group is what a command does that only has commands of its own.
+// group runs a command that only has subcommands.
 func group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -165,7 +165,7 @@ func contextSet(f *Factory) *cobra.Command {
 	return cmd
 }
 
-// setContext changes a context as the flags say.
+// setContext changes a context by the flags.
 func (f *Factory) setContext(cmd *cobra.Command, file *config.File, name string) error {
 	if err := types.ValidateName("context", name); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (f *Factory) setContext(cmd *cobra.Command, file *config.File, name string)
 	return nil
 }
 
-// checkContext checks what can be checked without the cluster.
+// checkContext checks a context without the cluster.
 func checkContext(c config.Context) error {
 	if c.Namespace != "" {
 		if err := types.ValidateName("namespace", c.Namespace); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 )
 
-// AddEndpointFlags adds the flags that say how etcd is reached.
+// AddEndpointFlags adds the flags with the address of etcd.
 func (f *Factory) AddEndpointFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.flagAddress.Endpoints, "endpoints", nil, "etcd's addresses, with commas between them, instead of the directory (ESCHER_ENDPOINTS)")
 	flags.StringVar(&f.flagAddress.CACert, "cacert", "", "file of the authorities that etcd's certificate may come from (ESCHER_CACERT)")
@@ -15,8 +15,8 @@ func (f *Factory) AddEndpointFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.flagAddress.ServerName, "servername", "", "name that etcd's certificate is for, if not its host (ESCHER_SERVERNAME)")
 }
 
-// EtcdConfig returns how etcd is reached by what must be told: flags, environment or
-// context. Invalid: nothing tells.
+// EtcdConfig returns the address of etcd from flags, environment or context. Invalid: none of them
+// has it.
 func (f *Factory) EtcdConfig() (etcdstore.Config, error) {
 	place, err := f.Place()
 	if err != nil {

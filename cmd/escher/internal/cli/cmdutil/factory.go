@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Factory makes what commands need, from the global flags and the environment.
+// Factory makes clients for commands, from the global flags and the environment.
 type Factory struct {
 	Outside
 
@@ -26,7 +26,7 @@ type Factory struct {
 	Color                  colorMode
 
 	Opened controlplane.Store
-	// closeStore gives it back; nil is nothing to do.
+	// closeStore closes the store; nil means there is none.
 	closeStore func() error
 	// chosen is the context in use, once looked up.
 	chosen *chosenContext
@@ -74,16 +74,16 @@ func (f *Factory) Namespace() string {
 	return First(f.NamespaceFlag, named, f.Getenv("ESCHER_NAMESPACE"), fallback, dev.DefaultNamespace)
 }
 
-// place is where the cluster is: at an address, or in a directory.
+// place is where the cluster is: an address, or a directory.
 type place struct {
 	etcdstore.Address
 	dir string
-	// context is the one that says so, if one does.
+	// context is the one that it comes from, if any.
 	context string
 }
 
-// Place returns where the cluster is, as flags, environment and context say, in
-// this order. All is empty if nothing does: it is in the default directory then.
+// Place returns where the cluster is, by flags, environment and context, in this order. It is empty
+// without any of them: the cluster is in the default directory.
 func (f *Factory) Place() (place, error) {
 	c, err := f.context()
 	if err != nil {
@@ -91,8 +91,8 @@ func (f *Factory) Place() (place, error) {
 	}
 	env := etcdstore.AddressFromEnv(f.Getenv)
 	given := place{Address: f.flagAddress.Or(env), dir: First(f.DirFlag, f.Getenv("ESCHER_DIR"))}
-	// The files of one cluster are not for the endpoints of another: those of a
-	// context go with its own.
+	// The certificates of one cluster do not fit the endpoints of another: those of a context go
+	// with its own endpoints.
 	ofContext := place{Address: f.flagAddress.Or(env).Or(c.Address), dir: c.Dir, context: c.name}
 	switch {
 	case len(f.flagAddress.Endpoints) > 0:
@@ -110,11 +110,11 @@ func (f *Factory) Place() (place, error) {
 	return given, nil
 }
 
-// progressInterval is how often a watch on which nothing happens asks how far it is.
+// progressInterval is how often a watch without events asks for its progress.
 const progressInterval = 500 * time.Millisecond
 
-// Store returns the store of the cluster, which is reached. Unavailable when it is
-// not, within seconds.
+// Store returns the store of the cluster, after it has reached it. Unavailable: it cannot, within
+// seconds.
 func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	if f.Opened != nil {
 		return f.Opened, nil
@@ -144,7 +144,7 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	}
 	done := f.Progress("connecting to " + strings.Join(address.Endpoints, ","))
 	defer done()
-	// A command that reads what has happened waits for the progress of its watch.
+	// A command that reads history waits for the progress of its watch.
 	cfg.Options = append(cfg.Options, etcdstore.WithProgressInterval(progressInterval))
 	store, err := etcdstore.Dial(ctx, cfg)
 	if err != nil {
@@ -156,7 +156,7 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 
 // Client returns the client of the namespace.
 func (f *Factory) Client(ctx context.Context) (*controlplane.Client, error) {
-	// A wrong namespace is said before anything is waited for.
+	// Check the namespace before any wait.
 	if err := types.ValidateName("namespace", f.Namespace()); err != nil {
 		return nil, err
 	}
@@ -171,12 +171,12 @@ func (f *Factory) Client(ctx context.Context) (*controlplane.Client, error) {
 
 func (f *Factory) InTask() bool { return f.Getenv(tasksocket.EnvSocket) != "" }
 
-// Close gives back what was made.
+// Close closes the clients.
 func (f *Factory) Close() {
 	if f.closeStore != nil {
-		_ = f.closeStore() // nothing is left to be sent
+		_ = f.closeStore() // nothing is left to send
 	}
 }
 
-// Print prints rows in the format of the command line.
+// Print prints rows in the format of the flags.
 func Print[T table.Row](f *Factory, rows []T) error { return table.Print(f.Output(), rows) }

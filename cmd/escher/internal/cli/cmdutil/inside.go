@@ -12,10 +12,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// inside is a client of the socket of the task that the command runs in.
+// inside is a client of the socket of the task in which the command runs.
 type inside struct{ socket *tasksocket.Client }
 
-// Set sets a resource, on the task's own node if no place is given.
+// Set sets a resource, on the task's own node without a place.
 func (i inside) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error) {
 	set := tasksocket.Set{
 		Name: s.Name, Capacity: s.Capacity.Format(types.ResourceID(s.Name)),

@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// Form is the form that the JSON Schema of the parameters of a policy, or of one of them, gives
-// what is written.
+// Form is the part of a JSON Schema that describes the parameters of a policy, or one of them.
 type Form struct {
 	Type        any             `json:"type"`
 	Description string          `json:"description"`
 	Items       *Form           `json:"items"`
-	Named       json.RawMessage `json:"additionalProperties"` // of what any name has, or whether there may be any
+	Named       json.RawMessage `json:"additionalProperties"` // the form of values of any name, or whether any name is allowed
 	Properties  map[string]Form `json:"properties"`
 	Ref         string          `json:"$ref"`
 	Defs        map[string]Form `json:"$defs"`
 }
 
-// named is the form of what any name has, nil if there are none but those that are known.
+// named is the form of values of any name, nil if only the known names are allowed.
 func (f Form) named() *Form {
 	var of *Form
 	if json.Unmarshal(f.Named, &of) != nil {
@@ -26,7 +25,7 @@ func (f Form) named() *Form {
 	return of
 }
 
-// Of is the form of what a list, or an object of any names, has.
+// Of is the form of the elements of a list, or of the values of an object of any names.
 func (f Form) Of() *Form {
 	if f.Items != nil {
 		return f.Items
@@ -34,7 +33,7 @@ func (f Form) Of() *Form {
 	return f.named()
 }
 
-// Written is how a parameter is written: its name, and that it is a list or has names.
+// Written is how to write a parameter: its name, with its outline if it is a list or an object.
 func (f Form) Written(name string) string {
 	if f.Of() == nil {
 		return name
@@ -55,7 +54,7 @@ func (f Form) outline() string {
 	return "…"
 }
 
-// Fields are the fields of the objects that a parameter has, of which defs has the forms.
+// Fields returns the fields of the objects in a parameter; defs holds the forms it refers to.
 func (f Form) Fields(defs map[string]Form) map[string]Form {
 	if of := f.Of(); of != nil {
 		return defs[strings.TrimPrefix(of.Ref, "#/$defs/")].Properties

@@ -18,20 +18,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Listing is what a command lists, so that it can go on listing it as it changes.
+// Listing is a list that a command prints, once or as it changes.
 type Listing[T table.Row] struct {
-	// Kinds are the keys that it is made of.
+	// Kinds are the kinds of keys that it reads.
 	Kinds []controlplane.Kind
-	// All are those of which it takes the keys of every namespace.
+	// All are the kinds that it reads in every namespace.
 	All []controlplane.Kind
-	// Rows makes the rows of a view that holds these keys: of all nodes, but of
-	// one namespace.
+	// Rows makes the rows from a view of these keys: all nodes, but one namespace.
 	Rows func(view *cluster.View, now time.Time) []T
-	// Shown tells which rows are listed; nil is all.
+	// Shown reports whether a row is listed; nil lists all.
 	Shown func(T) bool
 }
 
-// AddWatch adds the flag that goes on listing.
+// AddWatch adds the flag to watch a list.
 func AddWatch(cmd *cobra.Command, watch *bool) {
 	cmd.Flags().BoolVarP(watch, "watch", "w", false, "go on, and show what changes until interrupted")
 }
@@ -40,12 +39,12 @@ func AddWatch(cmd *cobra.Command, watch *bool) {
 const (
 	DrawEvery   = 200 * time.Millisecond
 	appendEvery = 50 * time.Millisecond
-	// ageEvery is how often it is drawn for the ages in it alone.
+	// ageEvery is how often it is drawn for its ages alone.
 	ageEvery = time.Second
 )
 
-// WatchList lists, and goes on listing: on a terminal it draws the list again, else
-// it appends the rows that changed.
+// WatchList lists, and watches the list: on a terminal it draws the list again, else it appends the
+// rows that changed.
 func WatchList[T table.Row](ctx context.Context, f *Factory, l Listing[T]) error {
 	client, err := f.Client(ctx)
 	if err != nil {
@@ -72,8 +71,7 @@ func WatchList[T table.Row](ctx context.Context, f *Factory, l Listing[T]) error
 	return g.Wait()
 }
 
-// ViewUntil follows what there is of these kinds in the namespace until done is true
-// of it.
+// ViewUntil follows the keys of these kinds in the namespace until done reports true.
 func ViewUntil(ctx context.Context, client *controlplane.Client, kinds []controlplane.Kind, done func(*cluster.View) bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -81,7 +79,7 @@ func ViewUntil(ctx context.Context, client *controlplane.Client, kinds []control
 	opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: SkipOthers(client.Namespace(), kinds)}
 	err := controlplane.ListWatch(ctx, client.Store(), opts, func(u controlplane.Update) error {
 		for _, e := range u.Events {
-			_, _, _ = view.Apply(e) // what cannot be read counts as absent
+			_, _, _ = view.Apply(e) // unreadable values count as absent
 		}
 		view.Reached(u.Revision)
 		if over = done(view); over {
@@ -95,7 +93,7 @@ func ViewUntil(ctx context.Context, client *controlplane.Client, kinds []control
 	return err
 }
 
-// SkipOthers leaves out what is of another kind or namespace.
+// SkipOthers reports keys of other kinds or namespaces.
 func SkipOthers(ns string, kinds []controlplane.Kind) func(string) bool {
 	return func(key string) bool {
 		k, ok := controlplane.Parse(key)
@@ -103,11 +101,11 @@ func SkipOthers(ns string, kinds []controlplane.Kind) func(string) bool {
 	}
 }
 
-// watching is a list that is being watched.
+// watching is the state of a watched list.
 type watching[T table.Row] struct {
 	Listing[T]
 	f *Factory
-	// changed is told when there is something new.
+	// changed gets a value after each change.
 	changed chan struct{}
 
 	mu     sync.Mutex
@@ -115,12 +113,12 @@ type watching[T table.Row] struct {
 	synced bool
 }
 
-// take notes changes.
+// take applies changes.
 func (w *watching[T]) take(u controlplane.Update) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range u.Events {
-		_, _, _ = w.view.Apply(e) // what cannot be read counts as absent
+		_, _, _ = w.view.Apply(e) // unreadable values count as absent
 	}
 	w.view.Reached(u.Revision)
 	if len(u.Events) > 0 || !w.synced {
@@ -133,14 +131,14 @@ func (w *watching[T]) take(u controlplane.Update) error {
 	return nil
 }
 
-// list returns the rows as they are.
+// list returns the current rows.
 func (w *watching[T]) list() []T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.Rows(w.view, time.Now())
 }
 
-// Draw draws the list whenever it has changed, and for the ages in it.
+// Draw draws the list after every change, and regularly for its ages.
 func (w *watching[T]) Draw(ctx context.Context) error {
 	s := &Screen{To: w.f.Raw(), Size: func() (int, int) {
 		width, height, _ := w.f.TerminalSize(w.f.Out)
@@ -168,8 +166,8 @@ func (w *watching[T]) Draw(ctx context.Context) error {
 	}
 }
 
-// append prints the list, and then the rows that changed. A row that is not shown
-// at first is, when it changes: of a task that ends, the end is seen.
+// append prints the list, and then the rows that changed, even those not shown at first. So the end
+// of a task is visible.
 func (w *watching[T]) append(ctx context.Context) error {
 	known := make(map[string]bool)
 	for first := true; ; first = false {

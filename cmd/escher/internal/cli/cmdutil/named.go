@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Named is something that the command line names.
+// Named is an object that the command line names.
 type Named struct {
 	Kind controlplane.Kind
 	ID   string
@@ -21,14 +21,14 @@ func (t Named) String() string {
 	}[t.Kind] + " " + t.ID
 }
 
-// Find returns the only thing of these kinds whose id is name or begins with it; of several the
-// one whose name it is exactly. NotFound: there is none; Invalid: there are several, or name is
-// no id.
+// Find returns the only object of these kinds whose id is name or begins with it; of several, the
+// one with exactly that name. NotFound: there is none. Invalid: there are several, or name cannot
+// be an id.
 func Find(ctx context.Context, client *controlplane.Client, name string, kinds ...controlplane.Kind) (Named, error) {
 	const most = 10
 	var found []Named
 	for _, kind := range kinds {
-		// What is no id is not looked for: it could be a path of something else.
+		// A name that cannot be an id could be a path to another key.
 		if types.ValidateName("id", strings.TrimRight(name, "-_.")) != nil {
 			break
 		}
@@ -68,8 +68,8 @@ func Find(ctx context.Context, client *controlplane.Client, name string, kinds .
 	return Named{}, notFound(ctx, client, name, kinds)
 }
 
-// wholeJob returns the only job of what was found, if all tasks whose ids begin with
-// name are of it: as a rule they are called alike. What its policies have made is its own.
+// wholeJob returns the only job in found, if all tasks whose ids begin with name belong to it,
+// which is usual. Reservations of its policies do not count.
 func wholeJob(ctx context.Context, client *controlplane.Client, name string, found []Named) (Named, bool, error) {
 	jobs := slices.DeleteFunc(slices.Clone(found), func(n Named) bool { return n.Kind == controlplane.Tasks || ofAJob(n, found) })
 	if len(jobs) != 1 || jobs[0].Kind != controlplane.Jobs {
@@ -79,16 +79,16 @@ func wholeJob(ctx context.Context, client *controlplane.Client, name string, fou
 	return jobs[0], all, err
 }
 
-// ofAJob reports whether it is a reservation that a policy of one of the jobs made: its
-// name begins with that of the job.
+// ofAJob reports whether it is a reservation of a policy of one of the jobs: its name begins with
+// that of the job.
 func ofAJob(n Named, found []Named) bool {
 	return n.Kind == controlplane.Reservations && slices.ContainsFunc(found, func(j Named) bool {
 		return j.Kind == controlplane.Jobs && strings.HasPrefix(n.ID, j.ID+".")
 	})
 }
 
-// allOfJob reports whether the tasks whose ids begin with name are all of a job. It reads
-// as far as it takes to know that.
+// allOfJob reports whether all tasks whose ids begin with name belong to a job. It stops at the
+// first that does not.
 func allOfJob(ctx context.Context, client *controlplane.Client, name, job string) (bool, error) {
 	opts := controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Tasks, client.Namespace()) + name, Limit: 1000}
 	for {
@@ -109,8 +109,7 @@ func allOfJob(ctx context.Context, client *controlplane.Client, name, job string
 	}
 }
 
-// notFound says that there is no such thing of any of the kinds, and what it may be
-// meant to be.
+// notFound returns the error for a name without an object of these kinds, with suggestions.
 func notFound(ctx context.Context, client *controlplane.Client, name string, kinds []controlplane.Kind) error {
 	if len(kinds) == 1 {
 		_, err := client.ResolveKind(ctx, kinds[0], name)
@@ -134,7 +133,7 @@ func notFound(ctx context.Context, client *controlplane.Client, name string, kin
 	return types.Errorf(types.NotFound, "there is no %s %q in namespace %s: %s", strings.Join(names, " or "), name, client.Namespace(), remedy)
 }
 
-// FindAll finds all of names before anything is done about one.
+// FindAll finds all names before the caller changes any object.
 func FindAll(ctx context.Context, client *controlplane.Client, names []string, kinds ...controlplane.Kind) ([]Named, error) {
 	out := make([]Named, 0, len(names))
 	for _, name := range names {
@@ -149,7 +148,7 @@ func FindAll(ctx context.Context, client *controlplane.Client, names []string, k
 	return out, nil
 }
 
-// TasksOf returns the tasks that targets are or have, by id.
+// TasksOf returns the tasks of targets, which are tasks or jobs, by id.
 func TasksOf(ctx context.Context, client *controlplane.Client, targets []Named) ([]controlplane.TaskState, error) {
 	var out []controlplane.TaskState
 	var jobs []string
@@ -176,7 +175,7 @@ func TasksOf(ctx context.Context, client *controlplane.Client, targets []Named) 
 	return out, err
 }
 
-// IdsOf returns the ids of the tasks that names are or, outside of a task, have.
+// IdsOf returns the ids of the named tasks or, outside of a task, of those of named jobs.
 func IdsOf(ctx context.Context, tasks Tasks, names []string) ([]string, error) {
 	direct, ok := tasks.(Direct)
 	if !ok {

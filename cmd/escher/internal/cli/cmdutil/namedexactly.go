@@ -9,9 +9,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// calledExactly leaves, of what begins with a name, the jobs of exactly that name, and the
-// tasks without a job: those that have not ended, or all if every one has. It returns all of
-// found if nothing has that name.
+// calledExactly returns the jobs with exactly that name, and the tasks without a job: those that
+// have not ended, or all if every one has. It returns all of found if none has that name.
 func calledExactly(ctx context.Context, client *controlplane.Client, name string, found []Named, kinds []controlplane.Kind) ([]Named, error) {
 	var exact []Named
 	for _, kind := range kinds {
@@ -39,8 +38,8 @@ func calledExactly(ctx context.Context, client *controlplane.Client, name string
 	return live, err
 }
 
-// IdsCalled returns the ids of the jobs, or of the tasks without a job, of a name: ids begin
-// with it, if nobody has chosen another one.
+// IdsCalled returns the ids of the jobs, or of the tasks without a job, with a name: generated ids
+// begin with it.
 func IdsCalled(ctx context.Context, client *controlplane.Client, kind controlplane.Kind, name string) ([]string, error) {
 	prefix := controlplane.Prefix(kind, client.Namespace())
 	all, _, err := controlplane.ListAll(ctx, client.Store(), controlplane.ListOptions{Prefix: prefix + name})
@@ -58,7 +57,7 @@ func IdsCalled(ctx context.Context, client *controlplane.Client, kind controlpla
 	return ids, err
 }
 
-// notEnded leaves what has not ended: jobs of which a task has not.
+// notEnded returns those that have not ended: of jobs, those with a task that has not.
 func notEnded(ctx context.Context, client *controlplane.Client, all []Named) ([]Named, error) {
 	tasks, _, err := client.Tasks(ctx)
 	live := make(map[Named]bool)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// nodesAtOnce is how many nodes are asked at once.
+// nodesAtOnce is the most nodes to ask at once.
 const nodesAtOnce = 32
 
 // Node returns the client of a node's API, which the caller closes.
@@ -31,7 +31,7 @@ func (f *Factory) Node(ctx context.Context, name string) (*nodeapi.Client, error
 	return nodeapi.Dialer{Store: store, TLS: conf}.Dial(ctx, name)
 }
 
-// nodeTLS says whom to trust as a node: the authorities of etcd, if any are given.
+// nodeTLS returns the authorities to trust for nodes: those of etcd, if any are given.
 func (f *Factory) nodeTLS() (*tls.Config, error) {
 	place, err := f.Place()
 	if err != nil || place.CACert == "" {
@@ -56,8 +56,7 @@ func (f *Factory) OnNode(ctx context.Context, name string, do func(*nodeapi.Clie
 	return do(c)
 }
 
-// NodeNames returns the names of all nodes, sorted: those whose agents are alive, and
-// those whose are not.
+// NodeNames returns the names of all nodes, sorted: alive ones, and the rest.
 func NodeNames(ctx context.Context, store controlplane.Store) (alive, away []string, err error) {
 	nodes, revision, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Nodes), KeysOnly: true})
 	if err != nil {
@@ -85,7 +84,7 @@ func NodeNames(ctx context.Context, store controlplane.Store) (alive, away []str
 	return alive, away, nil
 }
 
-// EachNode calls do for every node, many at once, and returns what went wrong, by node.
+// EachNode calls do for every node, many at once, and returns the errors, by node.
 func (f *Factory) EachNode(ctx context.Context, names []string, do func(context.Context, *nodeapi.Client) error) map[string]error {
 	var mu sync.Mutex
 	failed := make(map[string]error)
@@ -102,12 +101,12 @@ func (f *Factory) EachNode(ctx context.Context, names []string, do func(context.
 			return nil
 		})
 	}
-	_ = group.Wait() // None returns an error.
+	_ = group.Wait() // No function returns an error.
 	return failed
 }
 
-// NodesFailed makes one error of what went wrong on nodes, each of which is named; nil
-// if nothing did. Of many that went wrong in the same class, that is the class.
+// NodesFailed joins the errors of nodes into one; nil if there are none. Errors of one class keep
+// that class; else it is Unavailable.
 func NodesFailed(what string, of int, failed map[string]error) error {
 	if len(failed) == 0 {
 		return nil
@@ -126,8 +125,8 @@ func NodesFailed(what string, of int, failed map[string]error) error {
 	return types.Errorf(class, "%s: it failed on %d of %d nodes:%s", what, len(failed), of, strings.Join(texts, ""))
 }
 
-// WhereLogged asks all nodes for the attempts of a task whose output they have. away
-// are the nodes that could not be asked.
+// WhereLogged asks all nodes for the attempts of a task whose output they have. away are the nodes
+// that did not answer.
 func (f *Factory) WhereLogged(ctx context.Context, ns, id string) (nodes map[int]string, away []string, err error) {
 	store, err := f.Store(ctx)
 	if err != nil {
@@ -159,5 +158,5 @@ func (f *Factory) WhereLogged(ctx context.Context, ns, id string) (nodes map[int
 
 const TopAnswer = 4 * time.Second
 
-// locateTimeout bounds how long a node is waited for that may know nothing.
+// locateTimeout bounds the wait for a node that may know nothing.
 const locateTimeout = 5 * time.Second

@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Sink is where the output of a command goes. It remembers why it could not be written:
-// many texts are written without a look at the error.
+// Sink is the output of a command. It remembers the first write error, because many writers ignore
+// it.
 type Sink struct {
 	To io.Writer
 
@@ -23,7 +23,7 @@ type Sink struct {
 	Full chan struct{}
 }
 
-// Write writes, unless that failed before. Precondition: it cannot be written.
+// Write writes, unless a write has failed before. Precondition: it cannot write.
 func (s *Sink) Write(text []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,15 +41,15 @@ func (s *Sink) Write(text []byte) (int, error) {
 	return n, s.err
 }
 
-// failed returns why the output could not be written; nil if it was.
+// failed returns the write error; nil if there is none.
 func (s *Sink) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// Outcome returns the error that a command ends with: that the output could not be
-// written goes before what follows from that.
+// Outcome returns the error of a command: a write error comes before the errors that follow from
+// it.
 func (s *Sink) Outcome(err error) error {
 	failed := s.failed()
 	_, isEnd := errors.AsType[Ended](err)
@@ -59,10 +59,10 @@ func (s *Sink) Outcome(err error) error {
 	return err
 }
 
-// Plain writes text that a terminal does not obey: see table.Plain.
+// Plain escapes what a terminal would obey in a text: see table.Plain.
 type Plain struct{ To *Sink }
 
-// Write writes a text, which ends with no part of a character.
+// Write writes a text that ends with a whole character.
 func (p Plain) Write(text []byte) (int, error) {
 	if _, err := io.WriteString(p.To, table.Plain(string(text))); err != nil {
 		return 0, err
@@ -70,8 +70,7 @@ func (p Plain) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Raw is the output as it is: for what tasks write, which is theirs, and for what this
-// program draws.
+// Raw is the output unchanged: for the output of tasks, and for what this program draws.
 func (f *Factory) Raw() io.Writer {
 	if p, ok := f.Out.(Plain); ok {
 		return p.To
@@ -79,7 +78,7 @@ func (f *Factory) Raw() io.Writer {
 	return f.Out
 }
 
-// behind returns the stream that text ends up in.
+// behind returns the underlying stream.
 func behind(stream any) any {
 	if p, ok := stream.(Plain); ok {
 		stream = p.To
@@ -90,8 +89,8 @@ func behind(stream any) any {
 	return stream
 }
 
-// WhileWritable returns a context that is done when output can no longer be written: for
-// what goes on and on.
+// WhileWritable returns a context that ends when output cannot be written any more: for endless
+// output.
 func (f *Factory) WhileWritable(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
 	if p, ok := f.Out.(Plain); ok {

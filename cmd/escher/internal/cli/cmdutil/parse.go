@@ -7,8 +7,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ParseRequests reads a vector given as name=amount, each text one or several of
-// them separated by commas. flag names it in errors.
+// ParseRequests reads a vector of name=amount, separated by commas within each text. flag names it
+// in errors.
 func ParseRequests(flag string, texts []string) (types.Requests, error) {
 	amounts := make(map[string]string)
 	for _, text := range texts {
@@ -75,7 +75,7 @@ func ParseBundle(text string) (types.Bundle, error) {
 	return types.Bundle{Requests: requests, Node: node}, err
 }
 
-// ParseBytes reads a number of bytes such as 8Gi; empty is 0.
+// ParseBytes reads a number of bytes such as 8Gi; empty means 0.
 func ParseBytes(field, text string) (int64, error) {
 	if text == "" {
 		return 0, nil

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// ProgressAfter is how long something may take before it is said that it takes its
-// time.
+// ProgressAfter is how long an operation may take before its progress is shown.
 const ProgressAfter = time.Second
 
-// Progress tells on the error output what takes its time, from a second on and with
-// the seconds, until done is called. Without a terminal it tells nothing.
+// Progress shows on the error output that an operation takes long, from ProgressAfter on and with
+// the seconds, until done is called. Without a terminal it shows nothing.
 func (f *Factory) Progress(text string) (done func()) {
 	if _, _, terminal := f.TerminalSize(f.Err); !terminal {
 		return func() {}
@@ -40,7 +39,7 @@ func (f *Factory) Progress(text string) (done func()) {
 	})
 }
 
-// ProgressLine tells how far something is that takes its time.
+// ProgressLine shows the progress of a long operation.
 func (f *Factory) ProgressLine(format string, args ...any) {
 	f.Tell(""+format+"", args...)
 }

@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// Screen is the part of a terminal that is drawn again and again.
+// Screen is a part of a terminal that is drawn repeatedly.
 type Screen struct {
 	To   io.Writer
 	Size func() (width, height int)
-	// drawn is what was drawn last.
+	// drawn is the last drawing.
 	drawn   []string
 	started bool
 }
 
-// Sequences that terminals obey: lines are cut instead of wrapped while the screen
-// is drawn, and the cursor is not seen.
+// Escape sequences of terminals: while the screen is drawn, lines are cut instead of wrapped, and
+// the cursor is hidden.
 const (
 	ScreenBegin = "\x1b[?7l\x1b[?25l"
 	ScreenEnd   = "\x1b[?7h\x1b[?25h"
 	EraseDown   = "\r\x1b[J"
 )
 
-// Draw replaces what was drawn by these lines, as many as there is room for.
+// Draw replaces the last drawing by these lines, as many as fit.
 func (s *Screen) Draw(lines []string) {
 	width, height := s.Size()
-	// The line below the last one is where the cursor is.
+	// The cursor is in the line below the last one.
 	if room := max(2, height-1); len(lines) > room {
 		more := fmt.Sprintf("… %d more", len(lines)-room+1)
 		lines = append(lines[:room-1:room-1], more)
@@ -55,8 +55,8 @@ func (s *Screen) Draw(lines []string) {
 	fmt.Fprint(s.To, b.String())
 }
 
-// cut cuts a line to a width: what is beyond that, a terminal that does not wrap writes
-// over its last cell. Sequences that paint take no room.
+// cut cuts a line to a width: terminals that do not wrap write the rest over the last cell. Color
+// sequences have no width.
 func cut(line string, width int) string {
 	shown, inSequence := 0, false
 	var b strings.Builder
@@ -76,7 +76,7 @@ func cut(line string, width int) string {
 	return b.String()
 }
 
-// Close gives the terminal back, with what was drawn last.
+// Close restores the terminal, and leaves the last drawing.
 func (s *Screen) Close() {
 	if s.started {
 		fmt.Fprint(s.To, ScreenEnd)

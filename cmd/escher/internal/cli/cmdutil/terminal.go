@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TerminalSize returns how many characters wide and high the terminal behind a
-// stream is; ok is false if it is none.
+// TerminalSize returns the width and height in characters of the terminal behind a stream; ok is
+// false if it is not a terminal.
 func (f *Factory) TerminalSize(stream any) (width, height int, ok bool) {
 	stream = behind(stream)
 	if f.Terminal != nil {
@@ -24,18 +24,18 @@ func (f *Factory) TerminalSize(stream any) (width, height int, ok bool) {
 	}
 	width, height, err := term.GetSize(int(file.Fd()))
 	if err != nil || width == 0 || height == 0 {
-		return 80, 24, true // what terminals were
+		return 80, 24, true // the classic size
 	}
 	return width, height, true
 }
 
-// Output says where and how rows are printed.
+// Output returns where and how to print rows.
 func (f *Factory) Output() table.Output {
 	width, _, terminal := f.TerminalSize(f.Out)
 	return table.Output{To: f.Raw(), Format: f.Format, Color: f.colored(terminal), Width: width}
 }
 
-// colored reports whether phases are painted: see https://no-color.org.
+// colored reports whether phases are colored: see https://no-color.org.
 func (f *Factory) colored(terminal bool) bool {
 	switch f.Color {
 	case ColorAlways:
@@ -46,7 +46,7 @@ func (f *Factory) colored(terminal bool) bool {
 	return terminal && f.Getenv("NO_COLOR") == "" && f.Getenv("TERM") != "dumb"
 }
 
-// colorMode says when to use colours. It is a flag.
+// colorMode says when to use colors. It is a flag.
 type colorMode string
 
 // The modes.
@@ -72,8 +72,7 @@ func (c *colorMode) Set(text string) error {
 // Type names the kind of value in help texts.
 func (c *colorMode) Type() string { return "when" }
 
-// Show prints one thing: encoded if that was asked for, by its name, or as text
-// prints it.
+// Show prints one object in the format of the flags: encoded, by its name, or as text.
 func (f *Factory) Show(v any, name string, text func(w io.Writer) error) error {
 	switch {
 	case f.Format.Encoded():

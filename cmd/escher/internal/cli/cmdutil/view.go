@@ -20,14 +20,14 @@ func ReadView(ctx context.Context, store controlplane.Store, prefixes ...string)
 		}
 		revision = at
 		for _, kv := range kvs {
-			_, _, _ = view.Apply(controlplane.Event{KV: kv}) // what cannot be read counts as absent
+			_, _, _ = view.Apply(controlplane.Event{KV: kv}) // unreadable values count as absent
 		}
 	}
 	view.Reached(revision)
 	return view, nil
 }
 
-// WholeView reads everything but the specs, which are large.
+// WholeView reads everything except the specs, which are large.
 func WholeView(ctx context.Context, store controlplane.Store) (*cluster.View, error) {
 	var prefixes []string
 	for _, a := range controlplane.AccessTable() {

@@ -27,10 +27,10 @@ task is TASK:PATH; a path here that has a colon is written with ./ before it.
 Modes are kept; what is copied belongs to who copies, in a task to root, unless -a is
 given. Links are copied as links, also one that is named, unless -L is given.`
 
-// cpFlags say how files are copied.
+// cpFlags say how to copy files.
 type cpFlags struct{ archive, follow bool }
 
-// NewCp makes the command that copies files.
+// NewCp returns the command that copies files.
 func NewCp(f *cmdutil.Factory) *cobra.Command {
 	var flags cpFlags
 	cmd := &cobra.Command{
@@ -73,15 +73,14 @@ func taskPath(text string) (inTask, bool) {
 	return inTask{task: task, path: name}, true
 }
 
-// contents reports whether a path means what is in the directory, and not itself.
+// contents reports whether a path means the contents of the directory, not the directory itself.
 func contents(name string) bool { return strings.HasSuffix(name, "/.") || name == "." }
 
-// landing is where a copy goes: into a directory, under a name; an empty name is the
-// directory itself.
+// landing is the target of a copy: a name in a directory; an empty name is the directory itself.
 type landing struct{ dir, name string }
 
-// targetOf decides where a copy of src goes, as cp does. there is what dst is: nil if
-// it is not there.
+// targetOf returns the target of a copy of src, as cp does. there is the mode of dst, nil if it
+// does not exist.
 func targetOf(src, dst string, srcDir bool, there *fs.FileMode) (landing, error) {
 	base := path.Base(path.Join("/", filepath.ToSlash(src)))
 	switch {
@@ -136,7 +135,7 @@ func (c *cpFlags) out(ctx context.Context, f *cmdutil.Factory, src inTask, dst s
 	return nil
 }
 
-// localTarget is where on this machine a copy goes.
+// localTarget is the target of a copy to this machine.
 func localTarget(src, dst string, srcDir bool) (landing, error) {
 	if dst == "-" {
 		return landing{}, nil
@@ -213,7 +212,7 @@ func (c *cpFlags) in(ctx context.Context, f *cmdutil.Factory, src string, dst in
 	return err
 }
 
-// errNotWanted ends the making of an archive that was refused.
+// errNotWanted ends the writing of an archive that was refused.
 var errNotWanted = errors.New("nobody reads it")
 
 func sayLeftOut(f *cmdutil.Factory, n int) {

@@ -15,21 +15,21 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// packable reports whether something can be in an archive.
+// packable reports whether an archive can contain a file.
 func packable(info fs.FileInfo) bool {
 	kind := info.Mode().Type()
 	return kind == 0 || kind == fs.ModeDir || kind == fs.ModeSymlink
 }
 
-// localPacker makes a tar archive of what is on this machine. It is not tar.Writer.AddFS, which
-// fails at the first pipe or socket instead of leaving it out, and at a file that grows meanwhile.
+// localPacker makes a tar archive of files of this machine. tar.Writer.AddFS would not do: it fails
+// at a pipe or socket instead of leaving it out, and at a file that grows meanwhile.
 type localPacker struct {
 	tar     *tar.Writer
 	skipped int
 }
 
-// pack writes a file, or a directory with all in it, under a name; an empty name leaves
-// the directory itself out. info is what root is, a link followed or not.
+// pack writes a file, or a directory with its contents, under a name; an empty name leaves the
+// directory itself out. info is that of root, after a link if that is followed.
 func (p *localPacker) pack(w io.Writer, root, name string, info fs.FileInfo) error {
 	p.tar = tar.NewWriter(w)
 	if info.Mode().Type() == fs.ModeSymlink || !info.IsDir() {
@@ -38,7 +38,7 @@ func (p *localPacker) pack(w io.Writer, root, name string, info fs.FileInfo) err
 		}
 		return p.Close()
 	}
-	// A link that is followed is not walked into, but its directory is.
+	// WalkDir does not enter a link, but it does enter a link followed by a slash.
 	err := filepath.WalkDir(root+string(filepath.Separator), func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return types.Errorf(types.Precondition, "read %s: %w: make it readable, or leave it out", at, err)
@@ -49,7 +49,7 @@ func (p *localPacker) pack(w io.Writer, root, name string, info fs.FileInfo) err
 		}
 		info, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // It was deleted just now.
+			return nil // deleted meanwhile
 		}
 		if err != nil {
 			return types.Errorf(types.Precondition, "read %s: %w: make it readable, or leave it out", at, err)
@@ -73,7 +73,7 @@ func (p *localPacker) Close() error {
 	return nil
 }
 
-// broken says that an archive could not be sent.
+// broken returns the error that an archive could not be sent.
 func broken(err error) error {
 	return types.Errorf(types.Unavailable, "send files: %w", err)
 }
@@ -130,8 +130,8 @@ func (p *localPacker) header(h *tar.Header) error {
 	return nil
 }
 
-// unpackLocal unpacks an archive that has one thing at its top, under the name of the
-// target. Nothing is written outside of its directory, whatever the archive says.
+// unpackLocal unpacks an archive with one entry at its top, under the name of the target. It never
+// writes outside of the directory, whatever the archive contains.
 func unpackLocal(archive io.Reader, to landing, owners bool) error {
 	root, err := os.OpenRoot(to.dir)
 	if err != nil {
@@ -139,7 +139,7 @@ func unpackLocal(archive io.Reader, to landing, owners bool) error {
 	}
 	defer root.Close() //nolint:errcheck // It is only a directory.
 	in := tar.NewReader(archive)
-	// Directories get their modes last: they may forbid to write into them.
+	// Directories get their modes last, because these may forbid writes.
 	modes := make(map[string]fs.FileMode)
 	for {
 		h, err := in.Next()
@@ -163,8 +163,7 @@ func unpackLocal(archive io.Reader, to landing, owners bool) error {
 	}
 }
 
-// modeOf returns the mode that an entry is given: to run as another is for those whose
-// owners are kept.
+// modeOf returns the mode of an entry: without its owner, it loses setuid and setgid.
 func modeOf(h *tar.Header, owners bool) fs.FileMode {
 	mode := h.FileInfo().Mode()
 	if owners {
@@ -174,7 +173,7 @@ func modeOf(h *tar.Header, owners bool) fs.FileMode {
 }
 
 func chmodAll(root *os.Root, modes map[string]fs.FileMode) error {
-	// The longest names first: what is in a directory comes before it.
+	// Longest names first: entries come before their directory.
 	names := slices.SortedFunc(maps.Keys(modes), func(a, b string) int { return len(b) - len(a) })
 	for _, name := range names {
 		if err := root.Chmod(name, modes[name]); err != nil {

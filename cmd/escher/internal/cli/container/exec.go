@@ -26,17 +26,17 @@ It is killed when this command ends before it.
   escher exec -it TASK -- sh               a shell
   escher exec -i TASK -- tar -x < FILES    with an input`
 
-// exitNotFound is what shells exit with when there is no such command.
+// exitNotFound is the exit code of shells for an unknown command.
 const exitNotFound = 127
 
-// execFlags say how a command is run.
+// execFlags say how to run a command.
 type execFlags struct {
 	input, tty bool
 	env        []string
 	dir, user  string
 }
 
-// NewExec makes the command that runs commands in containers.
+// NewExec returns the command that runs commands in containers.
 func NewExec(f *cmdutil.Factory) *cobra.Command {
 	var flags execFlags
 	cmd := &cobra.Command{
@@ -61,7 +61,7 @@ func NewExec(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	// What follows the task is the command's.
+	// Flags after the task belong to the command.
 	set.SetInterspersed(false)
 	set.BoolVarP(&flags.input, "interactive", "i", false, "give it the input of this command")
 	set.BoolVarP(&flags.tty, "tty", "t", false, "give it a terminal")
@@ -95,7 +95,7 @@ func (e *execFlags) run(ctx context.Context, f *cmdutil.Factory, name string, co
 	}
 	code, err := on.client.Exec(ctx, on.ns, on.id, on.attempt, p)
 	if types.Is(err, types.NotFound) {
-		// As shells have it, for scripts: it is the command that is not found.
+		// Scripts expect the exit code of a shell here.
 		f.Tell("%v", err)
 		return cmdutil.Ended{Code: exitNotFound}
 	}
@@ -108,8 +108,7 @@ func (e *execFlags) run(ctx context.Context, f *cmdutil.Factory, name string, co
 	return nil
 }
 
-// terminal passes every key to the command, and the size of the terminal, until
-// restore is called.
+// terminal passes every key to the command, and the size of the terminal, until restore is called.
 func (e *execFlags) terminal(f *cmdutil.Factory, p *nodeagent.Process) (restore func(), sizes <-chan nodeagent.Size, err error) {
 	if kind := f.Getenv("TERM"); kind != "" {
 		p.Env = append([]string{"TERM=" + kind}, p.Env...)
@@ -151,7 +150,7 @@ func (e *execFlags) terminal(f *cmdutil.Factory, p *nodeagent.Process) (restore 
 	}, size, nil
 }
 
-// makeRaw has a terminal pass on what is typed as it is, until restore is called.
+// makeRaw makes a terminal pass on keys unchanged, until restore is called.
 func makeRaw(in io.Reader) (restore func(), err error) {
 	file, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -161,18 +160,17 @@ func makeRaw(in io.Reader) (restore func(), err error) {
 	if err != nil {
 		return nil, types.Errorf(types.Precondition, "tty: %w: leave -t out", err)
 	}
-	return func() { _ = term.Restore(int(file.Fd()), before) }, nil // There is nothing else to be done.
+	return func() { _ = term.Restore(int(file.Fd()), before) }, nil // There is no remedy.
 }
 
-// onTask is the attempt of a task that runs, with the client of its node.
+// onTask is the attempt of a running task, with the client of its node.
 type onTask struct {
 	client  *nodeapi.Client
 	ns, id  string
 	attempt int
 }
 
-// runningTask finds a task that runs; the caller closes the client. Precondition: it
-// does not run.
+// runningTask finds a running task; the caller closes the client. Precondition: it does not run.
 func runningTask(f *cmdutil.Factory, ctx context.Context, name string) (onTask, error) {
 	client, err := f.Client(ctx)
 	if err != nil {
@@ -189,7 +187,7 @@ func runningTask(f *cmdutil.Factory, ctx context.Context, name string) (onTask, 
 	return onTask{client: c, ns: client.Namespace(), id: t.ID, attempt: t.Attempt()}, err
 }
 
-// notRunning says how far a task is that should run, and what to do.
+// notRunning describes the state of a task that should run, and what to do.
 func notRunning(t *controlplane.TaskState) error {
 	remedy := "escher wait --until running " + t.ID + " returns when it runs; escher why " + t.ID + " says what it waits for"
 	if t.Phase().Ended() {

@@ -10,22 +10,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// historyWait bounds how long the store may take to tell the end of its history.
+// historyWait bounds the wait for the end of the history in the store.
 const historyWait = 5 * time.Second
 
-// history is what the store tells of the past.
+// history is the past of the cluster in the store.
 type history struct {
 	reader *eventReader
 	rows   []eventRow
-	// oldest is the revision that the history begins with, newest the one that it
-	// was read up to.
+	// oldest is the first revision of the history, newest the last one read.
 	oldest, newest int64
-	// begins is about when the history begins; zero if that is not known.
+	// begins is about when the history begins; zero means unknown.
 	begins time.Time
 }
 
-// readHistory reads what the store keeps of its past, and what the statuses of tasks
-// tell of the time before that.
+// readHistory reads the history in the store, and the earlier past from the statuses of tasks.
 func readHistory(ctx context.Context, client *controlplane.Client) (*history, error) {
 	h := &history{reader: newEventReader(client.Namespace())}
 	store := client.Store()
@@ -48,8 +46,8 @@ func readHistory(ctx context.Context, client *controlplane.Client) (*history, er
 	return h, nil
 }
 
-// oldestRevision finds the oldest revision that the store keeps. What is deleted
-// meanwhile makes the next step fail as Compacted: then it is tried again.
+// oldestRevision finds the oldest revision in the store. After a compaction meanwhile the next step
+// fails as Compacted, and it tries again.
 func oldestRevision(ctx context.Context, store controlplane.Store, newest int64) (int64, error) {
 	var failed error
 	n := sort.Search(int(newest), func(i int) bool {
@@ -65,7 +63,7 @@ func oldestRevision(ctx context.Context, store controlplane.Store, newest int64)
 	return int64(n), failed
 }
 
-// before reads how tasks were when the history begins.
+// before reads the state of tasks at the beginning of the history.
 func (h *history) before(ctx context.Context, client *controlplane.Client) error {
 	ns := client.Namespace()
 	for _, kind := range []controlplane.Kind{controlplane.Tasks, controlplane.Statuses} {
@@ -109,7 +107,7 @@ func (h *history) since(ctx context.Context, store controlplane.Store) error {
 			return types.Errorf(types.Unavailable, "read the history: %w: try again", batch.Err)
 		}
 		if batch.Revision > h.newest {
-			return nil // It will be read as it comes.
+			return nil // later changes come from the watch
 		}
 		for _, e := range batch.Events {
 			row, err := h.reader.read(e)
@@ -127,8 +125,8 @@ func (h *history) since(ctx context.Context, store controlplane.Store) error {
 	return ctx.Err()
 }
 
-// date gives rows that have no time that of the one before them, as far as that is
-// known; times of different machines are made one that never goes back.
+// date gives a row without a time the latest time before it or, at the beginning, the first time
+// after it. It sets begins.
 func (h *history) date(rows []eventRow) {
 	var known time.Time
 	for i := range rows {

@@ -29,13 +29,13 @@ goes on until interrupted; of one task, until that has ended.
   escher events --since 10m
   escher events -f TASK`
 
-// eventFlags say which events are listed.
+// eventFlags say which events to list.
 type eventFlags struct {
 	follow bool
 	since  time.Duration
 }
 
-// NewEvents makes the command that lists what happened.
+// NewEvents returns the command that lists events.
 func NewEvents(f *cmdutil.Factory) *cobra.Command {
 	var flags eventFlags
 	cmd := &cobra.Command{
@@ -94,7 +94,7 @@ func (e *eventFlags) run(ctx context.Context, f *cmdutil.Factory, args []string)
 	return l.follow(ctx, h)
 }
 
-// lastSteps is how long the node of a task that has ended may take to tell its steps.
+// lastSteps is how long the node of an ended task may take to report its steps.
 const lastSteps = 2 * time.Second
 
 // eventList is a list of events.
@@ -102,8 +102,8 @@ type eventList struct {
 	f      *cmdutil.Factory
 	client *controlplane.Client
 	since  time.Time
-	// ids are the tasks, and job the job, that are asked for alone; none is all.
-	// single is the task, if it is one.
+	// ids are the tasks, and job the job, to list; empty means all. single is the task, if it is
+	// one.
 	ids    map[string]bool
 	job    string
 	single string
@@ -113,7 +113,7 @@ type eventList struct {
 	seen map[int]int
 }
 
-// only leaves out all but a task, or a job with its tasks.
+// only limits the list to a task, or a job with its tasks.
 func (l *eventList) only(ctx context.Context, name string) error {
 	found, err := cmdutil.Find(ctx, l.client, name, controlplane.Tasks, controlplane.Jobs)
 	if err != nil {
@@ -161,8 +161,8 @@ func (l *eventList) Show(r eventRow) error {
 	return nil
 }
 
-// ofNodes returns what the nodes of the single task remember of its attempts. Nodes
-// that do not answer are named.
+// ofNodes returns the events of the single task that nodes remember. It prints which nodes do not
+// answer.
 func (l *eventList) ofNodes(ctx context.Context) []eventRow {
 	t, err := l.client.Status(ctx, l.single)
 	if err != nil || t.Attempt() == 0 {
@@ -191,8 +191,7 @@ func (l *eventList) ofNodes(ctx context.Context) []eventRow {
 	return rows
 }
 
-// stepsOn calls each with what a node did for an attempt of the single task, and was
-// not seen before.
+// stepsOn calls each with the new events of an attempt of the single task on a node.
 func (l *eventList) stepsOn(ctx context.Context, node string, attempt int, follow bool, each func(eventRow) error) error {
 	l.mu.Lock()
 	after := l.seen[attempt]
@@ -211,7 +210,7 @@ func (l *eventList) stepsOn(ctx context.Context, node string, attempt int, follo
 	})
 }
 
-// follow shows what happens after a history.
+// follow shows the events after a history.
 func (l *eventList) follow(ctx context.Context, h *history) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
@@ -236,7 +235,7 @@ func (l *eventList) follow(ctx context.Context, h *history) error {
 			if ended && !over {
 				over = true
 				stopWatching()
-				// Its node tells the end a little later.
+				// Its node reports the end a little later.
 				time.AfterFunc(lastSteps, stop)
 			}
 			return nil
@@ -249,7 +248,7 @@ func (l *eventList) follow(ctx context.Context, h *history) error {
 	return group.Wait()
 }
 
-// skipUntold leaves out the keys that nothing is told of.
+// skipUntold reports keys without events.
 func skipUntold(ns string) func(string) bool {
 	return func(key string) bool {
 		k, ok := controlplane.Parse(key)
@@ -264,8 +263,7 @@ func skipUntold(ns string) func(string) bool {
 	}
 }
 
-// take shows an update, of what came after the history. It reports whether the single
-// task has ended.
+// take shows an update after the history. It reports whether the single task has ended.
 func (l *eventList) take(h *history, u controlplane.Update) (ended bool, err error) {
 	events := slices.Clone(u.Events)
 	slices.SortStableFunc(events, func(a, b controlplane.Event) int { return int(a.ModRevision - b.ModRevision) })
@@ -296,7 +294,7 @@ func (l *eventList) take(h *history, u controlplane.Update) (ended bool, err err
 	return known && s.Phase.Ended(), nil
 }
 
-// attempts returns the node of the attempt that the single task is at.
+// attempts returns the node of the current attempt of the single task.
 func (l *eventList) attempts(h *history) map[int]string {
 	s, known := h.reader.statuses[l.single]
 	if l.single == "" || !known || s.Attempt == 0 || s.Phase == types.Pending {
@@ -305,8 +303,8 @@ func (l *eventList) attempts(h *history) map[int]string {
 	return map[int]string{s.Attempt: s.Node}
 }
 
-// followNode shows what a node does for an attempt. A node that does not answer, or has
-// just been told of the attempt, is asked again.
+// followNode shows the events of an attempt on its node. It asks again a node that does not answer,
+// or does not know the attempt yet.
 func (l *eventList) followNode(ctx context.Context, node string, attempt int) {
 	retry := controlplane.RetryPolicy()
 	for {

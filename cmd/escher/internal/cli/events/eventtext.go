@@ -12,17 +12,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// eventRow is something that happened, as it is printed.
+// eventRow is a row of a list of events.
 type eventRow struct {
-	// Time is when; About, where only the order of events is known, tells that it is
-	// not exact.
+	// Time is when; About means that the time is not exact, because only the order of events is
+	// known.
 	Time  time.Time `json:"time"`
 	About bool      `json:"about,omitempty"`
-	// Kind and ID are what it happened to: a task, job, node, resource, reservation,
-	// policies, session or the cluster.
+	// Kind and ID name the object: a task, job, node, resource, reservation, policies, session or
+	// the cluster.
 	Kind string `json:"kind"`
 	ID   string `json:"id,omitempty"`
-	// Node is where, if that matters.
+	// Node is the node, if it matters.
 	Node  string `json:"node,omitempty"`
 	Event string `json:"event"`
 
@@ -32,10 +32,10 @@ type eventRow struct {
 // Header returns the columns.
 func (eventRow) Header() []table.Column { return table.Columns("time", "kind", "id", "event") }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (r eventRow) Row() []string { return []string{r.when(), r.Kind, r.ID, r.Event} }
 
-// when formats the time; with ~ if it is not exact.
+// when formats the time, with ~ if it is not exact.
 func (r eventRow) when() string {
 	if r.Time.IsZero() {
 		return "?"
@@ -58,13 +58,13 @@ func (r eventRow) Line() string {
 	return fmt.Sprintf("%s %s %s %s", r.when(), r.Kind, r.ID, r.Event)
 }
 
-// eventReader makes rows of changes of the store, in the order of these.
+// eventReader makes rows of changes of the store, in order.
 type eventReader struct {
-	// ns is the namespace whose tasks, resources and the like are read.
+	// ns is the namespace of tasks, resources and the like.
 	ns string
-	// statuses are those seen last, alive the nodes that are.
+	// statuses are those seen last, alive the alive nodes.
 	statuses map[string]types.Status
-	// collects are the tasks that have a grant: what it has collected.
+	// collects are the tasks with a grant that accumulates.
 	collects map[string]bool
 }
 
@@ -72,7 +72,7 @@ func newEventReader(ns string) *eventReader {
 	return &eventReader{ns: ns, statuses: make(map[string]types.Status), collects: make(map[string]bool)}
 }
 
-// read returns the row of a change, nil for one that is not told.
+// read returns the row of a change, nil for a change without an event.
 func (r *eventReader) read(e controlplane.Event) (*eventRow, error) {
 	k, ok := controlplane.Parse(e.Key)
 	if !ok || k.Namespace != "" && k.Namespace != r.ns {
@@ -131,7 +131,7 @@ func (r *eventReader) row(k controlplane.Key, e controlplane.Event) (*eventRow, 
 	return nil, nil
 }
 
-// unix is a time in Unix nanoseconds; 0 is none.
+// unix converts Unix nanoseconds; 0 means none.
 func unix(nanos int64) time.Time {
 	if nanos == 0 {
 		return time.Time{}
@@ -139,7 +139,7 @@ func unix(nanos int64) time.Time {
 	return time.Unix(0, nanos)
 }
 
-// because is a reason as the end of a sentence.
+// because formats a reason as the end of a sentence.
 func because(reason string) string {
 	if reason == "" {
 		return ""
@@ -170,7 +170,7 @@ func (r *eventReader) task(k controlplane.Key, e controlplane.Event, created boo
 func (r *eventReader) Status(k controlplane.Key, e controlplane.Event) (*eventRow, error) {
 	if e.Delete {
 		delete(r.statuses, k.ID)
-		return nil, nil // Its task goes with it.
+		return nil, nil // its task is gone, too
 	}
 	var s types.Status
 	if err := types.Decode(e.Value, &s); err != nil {
@@ -180,7 +180,7 @@ func (r *eventReader) Status(k controlplane.Key, e controlplane.Event) (*eventRo
 	r.statuses[k.ID] = s
 	row := StatusRow(k.ID, s)
 	if was.Phase == s.Phase && was.Attempt == s.Attempt {
-		// The phase is the same: what changed is what it suffers from.
+		// Only the problem of the same phase changed.
 		row.Time = time.Time{}
 		switch {
 		case s.Restarts > was.Restarts:
@@ -194,7 +194,7 @@ func (r *eventReader) Status(k controlplane.Key, e controlplane.Event) (*eventRo
 	return row, nil
 }
 
-// StatusRow is the row of a task that has just got a status.
+// StatusRow returns the row of a task with a new status.
 func StatusRow(id string, s types.Status) *eventRow {
 	row := &eventRow{Kind: "task", ID: id, Node: s.Node}
 	attempt := ""
@@ -207,7 +207,7 @@ func StatusRow(id string, s types.Status) *eventRow {
 	case types.Running:
 		row.Time, row.Event = unix(s.Started), "running on "+s.Node+attempt+because(s.Reason)
 	case types.Pending:
-		// Its attempt ended then, whatever was told last before.
+		// Its last attempt ended then.
 		row.Time, row.Event = unix(s.Ended), "waits again"+because(s.Reason)
 	case types.Succeeded:
 		row.Time, row.Event = unix(s.Ended), "succeeded"+attempt
@@ -217,8 +217,8 @@ func StatusRow(id string, s types.Status) *eventRow {
 	return row
 }
 
-// steps returns what the status of a task tells of before: when its last attempt was
-// bound, started and ended.
+// steps returns the past of a task in its status: when its last attempt was bound, started and
+// ended.
 func steps(id string, s types.Status) []eventRow {
 	var rows []eventRow
 	add := func(phase types.Phase, at int64) {
@@ -262,7 +262,7 @@ func cordon(k controlplane.Key, e controlplane.Event) (*eventRow, error) {
 	return row, nil
 }
 
-// whereText says where a resource is.
+// whereText formats the place of a resource.
 func whereText(where string) string {
 	switch where {
 	case types.EveryNode:
@@ -309,7 +309,7 @@ func (r *eventReader) grant(k controlplane.Key, e controlplane.Event) (*eventRow
 	row := &eventRow{Kind: "reservation", ID: k.ID, Event: "released"}
 	if e.Delete && r.collects[k.ID] {
 		delete(r.collects, k.ID)
-		return nil, nil // it was bound, or ended: that is told of the task
+		return nil, nil // bound or ended: the event of the task says so
 	}
 	if e.Delete {
 		return row, nil
@@ -359,7 +359,7 @@ func session(k controlplane.Key, e controlplane.Event, created bool) (*eventRow,
 	return nil, nil
 }
 
-// namespaceAdmission is the event of a namespace that has used up a budget, or is within it again.
+// namespaceAdmission is the event of a namespace that is over its budget, or within it again.
 func namespaceAdmission(k controlplane.Key, e controlplane.Event) (*eventRow, error) {
 	row := &eventRow{Kind: "namespace", ID: k.Namespace, Event: "admits everything again"}
 	if e.Delete {

@@ -28,7 +28,7 @@ is not there, or was stopped; and replaced, with --replace, if it differs.
   escher plan -f app.yaml                                what would be done
   escher apply -f app.yaml --if-revision 4711-9f86d081   that, unless it has changed since`
 
-// NewApply makes the command that makes things as a file describes them.
+// NewApply returns the command that creates and updates the objects in a file.
 func NewApply(f *cmdutil.Factory) *cobra.Command {
 	var file, condition string
 	var opts apply.Options
@@ -72,12 +72,11 @@ func addReplace(cmd *cobra.Command, opts *apply.Options) {
 	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "stop tasks and jobs that differ, and launch them anew")
 }
 
-// maxDecisions bounds how often apply decides anew, as somebody else changed what it
-// had decided on.
+// maxDecisions bounds how often apply decides again after a concurrent change.
 const maxDecisions = 5
 
-// performed decides and does it. What somebody else did meanwhile, such as to apply the
-// same file, is looked at again, unless the revision to go by is given.
+// performed decides and commits. After a concurrent change, such as another apply of the same file,
+// it decides again, unless the revision to go by is given.
 func performed(ctx context.Context, client *controlplane.Client, docs []manifest.Document, opts apply.Options) (*apply.Decision, error) {
 	for try := 1; ; try++ {
 		d, _, err := decide(ctx, client, docs, opts)
@@ -91,7 +90,7 @@ func performed(ctx context.Context, client *controlplane.Client, docs []manifest
 	}
 }
 
-// decide compares documents with what is there. It returns the view that it did so on.
+// decide compares documents with the cluster. It returns the view it used.
 func decide(ctx context.Context, client *controlplane.Client, docs []manifest.Document, opts apply.Options) (*apply.Decision, *cluster.View, error) {
 	view, err := cmdutil.WholeView(ctx, client.Store())
 	if err != nil {
@@ -117,7 +116,7 @@ func decide(ctx context.Context, client *controlplane.Client, docs []manifest.Do
 	return d, view, d.CheckSettings(ctx, client)
 }
 
-// changeRow is a change as it is printed.
+// changeRow is a row of a list of changes.
 type changeRow struct {
 	apply.Change
 
@@ -129,7 +128,7 @@ func (changeRow) Header() []table.Column {
 	return table.Columns("name", "action", "id", "tasks", "note")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (c changeRow) Row() []string {
 	tasks := ""
 	if c.Tasks > 0 {
@@ -138,7 +137,7 @@ func (c changeRow) Row() []string {
 	return []string{slashed(c.Kind, c.Name), c.action(), c.ID, tasks, c.note()}
 }
 
-// slashed is how a kind and a name are listed: task/web.
+// slashed formats a kind and a name: task/web.
 func slashed(kind manifest.Kind, name string) string {
 	return strings.ToLower(string(kind)) + "/" + name
 }

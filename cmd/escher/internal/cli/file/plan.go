@@ -31,7 +31,7 @@ It ends with exit code 0 if all of it can be done, be it that something waits at
 first; 6 if a task can never run on the nodes that there are, or if something is in the
 way of apply.`
 
-// NewPlan makes the command that says what apply would do.
+// NewPlan returns the command that shows what apply would do.
 func NewPlan(f *cmdutil.Factory) *cobra.Command {
 	var file string
 	var opts apply.Options
@@ -65,12 +65,11 @@ func NewPlan(f *cmdutil.Factory) *cobra.Command {
 type planned struct {
 	*apply.Decision
 	Placements []placementRow `json:"placements"`
-	// Closed says which budget of the namespace is used up: apply cannot add anything then.
+	// Closed names the exhausted budget of the namespace: apply cannot add anything then.
 	Closed string `json:"closed,omitempty"`
 }
 
-// placementRow is where tasks of one document would be placed: those of which the
-// same is to be said.
+// placementRow is where tasks of one document would be placed: those with the same result.
 type placementRow struct {
 	Kind  manifest.Kind `json:"kind"`
 	Name  string        `json:"name,omitempty"`
@@ -86,7 +85,7 @@ func (placementRow) Header() []table.Column {
 	return table.Columns("name", "tasks", "node", "waits because")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (p placementRow) Row() []string {
 	why := ""
 	if p.Why != nil {
@@ -154,8 +153,8 @@ func placements(view *cluster.View, ns string, changes []apply.Change, now time.
 	return rows, nil
 }
 
-// plannedWhy is why a task of a change would wait, with the policies named that see to
-// it: what they do is not done before it is submitted.
+// plannedWhy says why a task of a change would wait. It names the policies of the job, which act
+// only after submission.
 func plannedWhy(c *apply.Change, why *scheduler.Explanation) *scheduler.Explanation {
 	id, policies := c.Planned()
 	if id == "" {
@@ -212,16 +211,16 @@ func (p *planned) print(f *cmdutil.Factory, again string) error {
 	return err
 }
 
-// addedRow is one thing that policies add to a job.
+// addedRow is one object that policies add to a job.
 type addedRow struct{ job, adds string }
 
 // Header returns the columns.
 func (addedRow) Header() []table.Column { return table.Columns("name", "its policies add") }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (a addedRow) Row() []string { return []string{a.job, a.adds} }
 
-// added lists what policies add.
+// added lists the additions of policies.
 func (p *planned) added() []addedRow {
 	var rows []addedRow
 	for i := range p.Changes {

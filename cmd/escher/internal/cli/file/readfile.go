@@ -15,7 +15,7 @@ func AddFile(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVarP(file, "file", "f", "", "YAML or JSON file that describes them, - is the input")
 }
 
-// ReadManifest reads what a file describes, and checks it.
+// ReadManifest reads and checks a file of objects.
 func ReadManifest(f *cmdutil.Factory, path string) ([]manifest.Document, error) {
 	in, name := f.In, "input"
 	switch path {
@@ -40,5 +40,5 @@ func ReadManifest(f *cmdutil.Factory, path string) ([]manifest.Document, error) 
 	return manifest.Parse(name, text, policy.KnownPolicies())
 }
 
-// maxManifest bounds a file.
+// maxManifest is the most bytes in a file.
 const maxManifest = 64 << 20

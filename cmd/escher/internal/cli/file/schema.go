@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 )
 
-// NewSchema makes the command that prints the schema of what is submitted.
+// NewSchema returns the command that prints the schema of files.
 func NewSchema(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",

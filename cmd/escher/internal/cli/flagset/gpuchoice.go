@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// GpuChoice says which GPUs are wanted.
+// GpuChoice selects GPUs by flags.
 type GpuChoice struct {
 	models           []string
 	memory, topology string
@@ -22,7 +22,7 @@ func (g *GpuChoice) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&g.topology, "gpu-topology", "", "nvlink: each gpu is linked to each; numa: all are on one NUMA node")
 }
 
-// request makes what the flags say, of no resource yet; nil if they say nothing.
+// request makes a device request of the flags, without a resource yet; nil without flags.
 func (g *GpuChoice) request() (*types.DeviceRequest, error) {
 	if g.Given() == "" {
 		return nil, nil
@@ -48,8 +48,8 @@ func (g *GpuChoice) request() (*types.DeviceRequest, error) {
 	return r, nil
 }
 
-// Of returns what the flags say of the gpus that are requested in any of the vectors, also
-// of those that are drawn from a reservation.
+// Of returns the device requests of the flags for the gpus requested in any of the vectors, also
+// through a reservation.
 func (g *GpuChoice) Of(vectors ...types.Requests) ([]types.DeviceRequest, error) {
 	r, err := g.request()
 	if r == nil || err != nil {
@@ -73,7 +73,7 @@ func (g *GpuChoice) Of(vectors ...types.Requests) ([]types.DeviceRequest, error)
 	return out, nil
 }
 
-// Choose says it of the bundles that request gpus, of which there must be some.
+// Choose adds them to the bundles that request gpus, of which there must be some.
 func (g *GpuChoice) Choose(bundles []types.Bundle) error {
 	var vectors []types.Requests
 	for _, b := range bundles {

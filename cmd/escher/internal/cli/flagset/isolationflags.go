@@ -1,4 +1,4 @@
-// Package flagset holds flags that several commands have in common.
+// Package flagset holds flags that several commands share.
 package flagset
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// IsolationFlags say what limits and rights a task has.
+// IsolationFlags are the limits and rights of a task.
 type IsolationFlags struct {
 	pids            int
 	cpuLimit        string
@@ -30,7 +30,7 @@ func (i *IsolationFlags) Add(flags *pflag.FlagSet) {
 	flags.BoolVar(&i.privileged, "privileged", false, "give it what root of the node has; only where the node allows it")
 }
 
-// Isolate puts what the flags say into out.
+// Isolate copies the flags to out.
 func (i *IsolationFlags) Isolate(out *types.Spec) error {
 	out.Pids, out.CPULimit, out.ReadOnlyRoot, out.Privileged = i.pids, types.CPULimit(i.cpuLimit), i.readOnly, i.privileged
 	var err, err2, err3 error
@@ -50,7 +50,7 @@ func parseCapabilities(field string, texts []string) ([]string, error) {
 	return names, errors.Join(errs...)
 }
 
-// PermissionFlags say what tasks may ask for on a node.
+// PermissionFlags say what tasks may request on a node.
 type PermissionFlags struct {
 	privileged bool
 	caps       []string
@@ -63,7 +63,7 @@ func (p *PermissionFlags) Add(flags *pflag.FlagSet) {
 	flags.IntVar(&p.pids, "max-pids", nodeagent.DefaultMaxPids, "how many processes and threads a task may ask for at most")
 }
 
-// Permissions returns what the flags say.
+// Permissions returns the permissions of the flags.
 func (p *PermissionFlags) Permissions() (nodeagent.Permissions, error) {
 	caps, err := parseCapabilities("allow-cap", p.caps)
 	return nodeagent.Permissions{Privileged: p.privileged, Capabilities: caps, MaxPids: p.pids}, err

@@ -19,7 +19,7 @@ func (l *LoggingFlags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&l.Level, "log-level", "info", "what is logged at least: debug, info, warn or error")
 }
 
-// Core returns what logs to w.
+// Core returns a core that logs to w.
 func (l *LoggingFlags) Core(w io.Writer) (zapcore.Core, error) {
 	level, err := zapcore.ParseLevel(l.Level)
 	if err != nil || level > zapcore.ErrorLevel {
@@ -41,7 +41,7 @@ func (l *LoggingFlags) Core(w io.Writer) (zapcore.Core, error) {
 	return zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level), nil
 }
 
-// Logger returns the logger of a command whose log is its error output.
+// Logger returns the logger of a command that logs to its error output.
 func (l *LoggingFlags) Logger(f *cmdutil.Factory) (*zap.Logger, error) {
 	core, err := l.Core(f.Err)
 	if err != nil {

@@ -30,7 +30,7 @@ func (p *PlaceFlags) Given() bool {
 	return p.all || p.Cluster || len(p.nodes)+len(p.Labels)+len(p.available) > 0
 }
 
-// Selector returns the nodes that are meant.
+// Selector returns the selected nodes.
 func (p *PlaceFlags) Selector() (types.Selector, error) {
 	picked := len(p.nodes)+len(p.Labels)+len(p.available) > 0
 	if p.all && (picked || p.Cluster) || p.Cluster && picked {

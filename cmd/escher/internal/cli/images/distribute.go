@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// nodeFlags say which nodes are meant.
+// nodeFlags select nodes.
 type nodeFlags struct {
 	nodes []string
 	all   bool
@@ -25,8 +25,7 @@ func (n *nodeFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&n.all, "all-nodes", false, "all nodes that are alive")
 }
 
-// names returns the names of the nodes: those given, else all that are alive, of which
-// there is at least one.
+// names returns the names of the nodes: those given, else all alive ones. There is at least one.
 func (n *nodeFlags) names(ctx context.Context, f *cmdutil.Factory) ([]string, error) {
 	if n.all && len(n.nodes) > 0 {
 		return nil, types.Errorf(types.Invalid, "node: excludes --all-nodes: give one of them")
@@ -55,7 +54,7 @@ func (n *nodeFlags) names(ctx context.Context, f *cmdutil.Factory) ([]string, er
 	return alive, nil
 }
 
-// collected are values that several goroutines add.
+// collected holds values that several goroutines add.
 type collected[T any] struct {
 	mu  sync.Mutex
 	all []T
@@ -67,9 +66,9 @@ func (c *collected[T]) Add(x T) {
 	c.all = append(c.all, x)
 }
 
-// distribute gives nodes an archive of images, and returns what is in it. Nodes may
-// share one containerd, as those of escher dev do: the first is given it alone, and
-// others only if they do not have it then.
+// distribute loads an archive of images on nodes, and returns its images. Nodes may share one
+// containerd, as in escher dev: it loads the archive on the first one, and on others only if they
+// do not have the images then.
 func distribute(ctx context.Context, f *cmdutil.Factory, names []string, path string) ([]nodeapi.Image, error) {
 	bars := cmdutil.NewBars(f, "loading")
 	defer bars.Close()
@@ -101,7 +100,7 @@ func distribute(ctx context.Context, f *cmdutil.Factory, names []string, path st
 	return images, cmdutil.NodesFailed("load images", len(names), others)
 }
 
-// hasAll reports whether all of wanted are there; of nothing, that is not known.
+// hasAll reports whether there has all of wanted; false if wanted is empty, as it is unknown.
 func hasAll(there, wanted []nodeapi.Image) bool {
 	has := make(map[nodeapi.Image]bool, len(there))
 	for _, x := range there {
@@ -115,7 +114,7 @@ func hasAll(there, wanted []nodeapi.Image) bool {
 	return len(wanted) > 0
 }
 
-// load gives one node an archive.
+// load loads an archive on one node.
 func load(ctx context.Context, c *nodeapi.Client, bars *cmdutil.Bars, path string) ([]nodeapi.Image, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -134,7 +133,7 @@ func load(ctx context.Context, c *nodeapi.Client, bars *cmdutil.Bars, path strin
 	return images, err
 }
 
-// counted reports how much is read.
+// counted reports how many bytes were read.
 type counted struct {
 	r      io.Reader
 	n      int64

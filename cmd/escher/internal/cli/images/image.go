@@ -42,7 +42,7 @@ a task names no command.
   escher image make escher.local/train:latest ./train
   escher run escher.local/train:latest -- train --epochs 3`
 
-// NewImage makes the commands about images.
+// NewImage returns the commands about images.
 func NewImage(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image",
@@ -126,8 +126,8 @@ func newImageLoad(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// openArchive returns the path of an archive; the input becomes a file, as it is sent
-// several times.
+// openArchive returns the path of an archive. It stores standard input in a file, because it is
+// sent several times.
 func openArchive(f *cmdutil.Factory, name string) (path string, remove func(), err error) {
 	if name != "-" {
 		info, err := os.Stat(name)
@@ -147,7 +147,7 @@ func openArchive(f *cmdutil.Factory, name string) (path string, remove func(), e
 	})
 }
 
-// spool makes a file of what write writes; remove deletes it.
+// spool stores the output of write in a file; remove deletes it.
 func spool(write func(io.Writer) error) (path string, remove func(), err error) {
 	file, err := os.CreateTemp("", "escher-image-*")
 	if err != nil {
@@ -162,7 +162,7 @@ func spool(write func(io.Writer) error) (path string, remove func(), err error) 
 	return file.Name(), remove, nil
 }
 
-// imageRow is an image of a node as it is printed.
+// imageRow is a row of a list of images of a node.
 type imageRow struct {
 	Name    string    `json:"name"`
 	Node    string    `json:"node"`
@@ -176,7 +176,7 @@ func (imageRow) Header() []table.Column {
 	return table.Columns("image", "node", "digest", "size", "age")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (r imageRow) Row() []string {
 	digest := strings.TrimPrefix(r.Digest, "sha256:")
 	age := ""
@@ -217,7 +217,7 @@ func newImageList(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// BinaryImage is an image of one binary, named by what is in it.
+// BinaryImage describes an image of one binary, named by its contents.
 func BinaryImage(path string) (image.Spec, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -233,10 +233,10 @@ func BinaryImage(path string) (image.Spec, error) {
 	return image.Spec{Name: name, Files: map[string]string{InImage(path): path}}, nil
 }
 
-// InImage is where a binary is in the image that is made of it.
+// InImage is the path of a binary in its image.
 func InImage(path string) string { return "/bin/" + filepath.Base(path) }
 
-// imageName makes a file's name one that an image can have.
+// imageName makes a valid image name of a file's name.
 func imageName(base string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -250,7 +250,7 @@ func imageName(base string) string {
 	return name
 }
 
-// ImportImage gives all nodes that are alive an image that is named by what is in it.
+// ImportImage loads an image named by its contents on all alive nodes.
 func ImportImage(ctx context.Context, f *cmdutil.Factory, spec image.Spec) error {
 	names, err := (&nodeFlags{}).names(ctx, f)
 	if err != nil {
@@ -280,7 +280,7 @@ func hasImage(images []nodeapi.Image, name string) bool {
 	return false
 }
 
-// makeImage makes an image and gives it to nodes.
+// makeImage makes an image and loads it on nodes.
 func makeImage(ctx context.Context, f *cmdutil.Factory, names []string, spec image.Spec) error {
 	path, remove, err := spool(func(w io.Writer) error { return image.Write(w, spec) })
 	if err != nil {

@@ -18,7 +18,7 @@ agent's user on each node, as docker login leaves them.
   escher pull docker.io/library/busybox:1.36 --all-nodes
   escher pull registry.local:5000/train:7 --node node-1 --node node-2`
 
-// NewPull makes the command that has nodes pull an image.
+// NewPull returns the command that makes nodes pull an image.
 func NewPull(f *cmdutil.Factory) *cobra.Command {
 	var nodes nodeFlags
 	cmd := &cobra.Command{
@@ -42,8 +42,8 @@ func NewPull(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// pull has nodes pull an image, all at once. Each digest that came is printed once: of
-// a name that moved meanwhile there may be several.
+// pull makes nodes pull an image, all at once. It prints each digest once: there may be several if
+// the name moved meanwhile.
 func pull(ctx context.Context, f *cmdutil.Factory, names []string, ref string) error {
 	bars := cmdutil.NewBars(f, "pulling")
 	var images collected[string]

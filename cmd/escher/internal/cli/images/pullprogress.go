@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 )
 
-// PullText says how far a pull is, nothing if that is not known.
+// PullText formats the progress of a pull, empty if unknown.
 func PullText(p nodeapi.Pull) string {
 	switch {
 	case p.Trouble != "":

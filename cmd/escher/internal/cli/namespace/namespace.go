@@ -26,7 +26,7 @@ their quotas. A namespace needs no settings: it has the built-in defaults then.
   escher namespace ls
   escher namespace rm team`
 
-// NewNamespace makes the command that shows and changes namespaces.
+// NewNamespace returns the command that shows and changes namespaces.
 func NewNamespace(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "namespace",
@@ -44,7 +44,7 @@ func NewNamespace(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// newNamespaceCreate makes the command that creates the settings of a namespace.
+// newNamespaceCreate returns the command that creates the settings of a namespace.
 func newNamespaceCreate(f *cmdutil.Factory) *cobra.Command {
 	var flags namespaceFlags
 	cmd := &cobra.Command{
@@ -72,7 +72,7 @@ func newNamespaceCreate(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// newNamespaceSet makes the command that changes the settings of a namespace.
+// newNamespaceSet returns the command that changes the settings of a namespace.
 func newNamespaceSet(f *cmdutil.Factory) *cobra.Command {
 	var flags namespaceFlags
 	cmd := &cobra.Command{
@@ -99,7 +99,7 @@ func newNamespaceSet(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// newNamespaceRm makes the command that deletes the settings of namespaces.
+// newNamespaceRm returns the command that deletes the settings of namespaces.
 func newNamespaceRm(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:     "rm NAMESPACE...",
@@ -122,7 +122,7 @@ func newNamespaceRm(f *cmdutil.Factory) *cobra.Command {
 	}
 }
 
-// newNamespaceLs makes the command that lists namespaces with settings.
+// newNamespaceLs returns the command that lists namespaces with settings.
 func newNamespaceLs(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:     "ls",
@@ -147,7 +147,7 @@ func newNamespaceLs(f *cmdutil.Factory) *cobra.Command {
 	}
 }
 
-// newNamespaceDescribe makes the command that tells everything about a namespace.
+// newNamespaceDescribe returns the command that describes a namespace.
 func newNamespaceDescribe(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:     "describe NAMESPACE",
@@ -179,16 +179,16 @@ func newNamespaceDescribe(f *cmdutil.Factory) *cobra.Command {
 	}
 }
 
-// namespaceRow is a namespace as it is printed: with the built-in default of each budget
-// that is not set.
+// namespaceRow is a row of a list of namespaces: with the built-in default of each budget that is
+// not set.
 type namespaceRow struct {
 	Name string `json:"name"`
 	// Revision is that of its last change; 0 means that nothing is set.
 	Revision int64           `json:"revision,omitempty"`
 	Budget   namespaceBudget `json:"budget"`
-	// Used is what describe counts.
+	// Used is the usage that describe counts.
 	Used *namespaceUse `json:"used,omitempty"`
-	// Closed tells which budget is used up, if nothing can be added.
+	// Closed names the exhausted budget, if nothing can be added.
 	Closed   string   `json:"closed,omitempty"`
 	Defaults []string `json:"defaults,omitempty"`
 	Pids     int      `json:"pids,omitempty"`
@@ -196,7 +196,7 @@ type namespaceRow struct {
 	Quotas   []string `json:"quotas,omitempty"`
 }
 
-// namespaceBudget is types.Budget as it is printed.
+// namespaceBudget is types.Budget in a form to print.
 type namespaceBudget struct {
 	Keys       int64 `json:"keys"`
 	Bytes      int64 `json:"bytes"`
@@ -207,7 +207,7 @@ type namespaceBudget struct {
 	Watches    int64 `json:"watches"`
 }
 
-// namespaceUse is what a namespace uses of its budget.
+// namespaceUse is the usage of the budget of a namespace.
 type namespaceUse struct {
 	Keys    int64 `json:"keys"`
 	Bytes   int64 `json:"bytes"`
@@ -238,7 +238,7 @@ func (namespaceRow) Header() []table.Column {
 	return table.Columns("namespace", "keys", "bytes", "pending", "priority", "accumulate", "(quotas)")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (r namespaceRow) Row() []string {
 	b := r.Budget
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }

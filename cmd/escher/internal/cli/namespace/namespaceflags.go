@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// namespaceFlags are the settings of a namespace as flags. Those that are not given change
+// namespaceFlags are the settings of a namespace as flags. A flag that is not given changes
 // nothing.
 type namespaceFlags struct {
 	set              *pflag.FlagSet
@@ -55,7 +55,7 @@ func (n *namespaceFlags) Given() bool {
 	return false
 }
 
-// apply changes the settings that are given.
+// apply changes the given settings.
 func (n *namespaceFlags) apply(ns *types.Namespace) error {
 	var b types.Budget
 	if ns.Budget != nil {

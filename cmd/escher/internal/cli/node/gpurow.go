@@ -12,21 +12,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// amount is a share of a device as it is printed: 1 is all of it.
+// amount is a share of a device to print: 1 is all of it.
 type amount types.Quantity
 
 // String formats it.
 func (a amount) String() string { return types.Quantity(a).Format(types.GPU) }
 
-// MarshalJSON writes it as it is asked for.
+// MarshalJSON writes it in the form of a request.
 func (a amount) MarshalJSON() ([]byte, error) { return []byte(strconv.Quote(a.String())), nil }
 
-// deviceHolder is who holds a share of a device. Without names it is one of another
-// namespace.
+// deviceHolder is the holder of a share of a device. Without names it belongs to another namespace.
 type deviceHolder struct {
 	Namespace string `json:"namespace,omitempty"`
 	Task      string `json:"task,omitempty"`
-	// Reservation is what the task draws on, or what holds it while no task does.
+	// Reservation is the one that the task draws on, or that holds the share without a task.
 	Reservation string `json:"reservation,omitempty"`
 	Share       amount `json:"share"`
 }
@@ -35,7 +34,7 @@ func compareHolders(a, b deviceHolder) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Task, b.Task), strings.Compare(a.Reservation, b.Reservation))
 }
 
-// String says who it is: 0.5 default/train (of gang).
+// String formats the holder: 0.5 default/train (of gang).
 func (h deviceHolder) String() string {
 	const all = 1000
 	var text string
@@ -55,20 +54,20 @@ func (h deviceHolder) String() string {
 	return text
 }
 
-// gpuRow is a device as it is printed.
+// gpuRow is a row of a list of devices.
 type gpuRow struct {
 	// ID is its name in the CDI.
 	ID       string `json:"id"`
 	Node     string `json:"node"`
 	Resource string `json:"resource"`
 	Model    string `json:"model,omitempty"`
-	// MemoryBytes and NUMA are left out where they are not known.
+	// MemoryBytes and NUMA are left out where unknown.
 	MemoryBytes int64    `json:"memoryBytes,omitempty"`
 	NUMA        *int     `json:"numa,omitempty"`
 	Links       []string `json:"links,omitempty"`
 	Bus         string   `json:"bus,omitempty"`
 	Parent      string   `json:"parent,omitempty"`
-	// Unhealthy is why it is not given out.
+	// Unhealthy is why it is not allocated.
 	Unhealthy      string         `json:"unhealthy,omitempty"`
 	UnhealthySince *time.Time     `json:"unhealthySince,omitempty"`
 	NodeLost       bool           `json:"nodeLost,omitempty"`
@@ -93,7 +92,7 @@ func (gpuRow) Header() []table.Column {
 	return table.Columns("device", "node", "resource", "model", "memory", "numa", "links", "held by", "(bus)", "(id)", "health")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (g gpuRow) Row() []string {
 	var memory, numa string
 	if g.MemoryBytes > 0 {
@@ -111,7 +110,7 @@ func (g gpuRow) Row() []string {
 	}
 }
 
-// short is enough of its name to know it on its node: GPU-f3a3c571 of a UUID.
+// short is the part of its name that identifies it on its node: GPU-f3a3c571 of a UUID.
 func (g gpuRow) short() string {
 	const letters = 12
 	_, name, _ := strings.Cut(g.ID, "=")
@@ -121,7 +120,7 @@ func (g gpuRow) short() string {
 	return name
 }
 
-// health says whether it is given out.
+// health says whether it can be allocated.
 func (g gpuRow) health() string {
 	switch {
 	case g.Unhealthy != "" && g.UnhealthySince != nil:

@@ -18,11 +18,11 @@ devices that agents give out, with what they are, whether they are well, and whi
 tasks and reservations of all namespaces hold them. -o wide has their addresses and their
 full names, by which a program in a task finds its own in ESCHER_DEVICES.`
 
-// noDevices says how to get some.
+// noDevices says how to get devices.
 const noDevices = "no devices: an agent gives out the GPUs that a CDI specification describes (for those of NVIDIA: " +
 	"nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml), and others with --device; escher dev --gpus 8 simulates some"
 
-// NewGPUs makes the command that lists devices.
+// NewGPUs returns the command that lists devices.
 func NewGPUs(f *cmdutil.Factory) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
@@ -66,7 +66,7 @@ func NewGPUs(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// gpuKinds are the keys that rows of devices are made of.
+// gpuKinds are the kinds of keys for rows of devices.
 func gpuKinds() []controlplane.Kind {
 	return []controlplane.Kind{
 		controlplane.Nodes, controlplane.Alive, controlplane.Devices, controlplane.Allocated,
@@ -90,7 +90,7 @@ func gpuRows(view *cluster.View, nodes []string, now time.Time) []gpuRow {
 	return rows
 }
 
-// heldOn returns who holds what of the devices of a node.
+// heldOn returns the holders of the devices of a node.
 func heldOn(view *cluster.View, n *cluster.Node) map[string][]deviceHolder {
 	held := make(map[string][]deviceHolder)
 	drawn := make(map[cluster.ID]map[string]types.Quantity)
@@ -138,15 +138,14 @@ func heldOn(view *cluster.View, n *cluster.Node) map[string][]deviceHolder {
 	return held
 }
 
-// addOthers adds what is allocated, and held by nobody that is seen: of another
-// namespace, while one's own is watched.
+// addOthers adds shares of other namespaces, which are allocated without a visible holder.
 func addOthers(n *cluster.Node, held map[string][]deviceHolder) {
 	if n.Allocated.V == nil {
 		return
 	}
 	for _, h := range n.Allocated.V.Holds {
 		if !h.Resource.Physical() {
-			continue // What is drawn from a reservation counts there.
+			continue // shares drawn from a reservation count there
 		}
 		for _, d := range h.Devices {
 			rest := d.Share

@@ -25,7 +25,7 @@ const nodeHelp = `Takes nodes out of service, and back into it.
 
 escher nodes shows how far it is, escher describe NODE also why.`
 
-// NewNode makes the command that takes nodes out of service.
+// NewNode returns the commands that take nodes out of service.
 func NewNode(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
@@ -43,7 +43,7 @@ func NewNode(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// nodeChoice says which nodes are meant: by name, by label, or both.
+// nodeChoice selects nodes: by name, by label, or both.
 type nodeChoice struct{ labels []string }
 
 func (n *nodeChoice) Add(cmd *cobra.Command) {
@@ -56,7 +56,7 @@ func (n *nodeChoice) Add(cmd *cobra.Command) {
 	}
 }
 
-// names returns the nodes that are meant, each once.
+// names returns the selected nodes, each once.
 func (n *nodeChoice) names(ctx context.Context, client *controlplane.Client, args []string) ([]string, error) {
 	var names []string
 	for _, arg := range args {
@@ -102,7 +102,7 @@ func nodesWith(ctx context.Context, store controlplane.Store, sel types.Selector
 	return names, nil
 }
 
-// newNodeCordon makes the command that keeps new tasks off nodes.
+// newNodeCordon returns the command that keeps new tasks off nodes.
 func newNodeCordon(f *cmdutil.Factory) *cobra.Command {
 	var choice nodeChoice
 	var reason string
@@ -120,7 +120,7 @@ func newNodeCordon(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// newNodeUncordon makes the command that lets nodes take tasks again.
+// newNodeUncordon returns the command that lets nodes take tasks again.
 func newNodeUncordon(f *cmdutil.Factory) *cobra.Command {
 	var choice nodeChoice
 	cmd := &cobra.Command{
@@ -136,8 +136,8 @@ func newNodeUncordon(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// changeNodes changes the nodes that are meant, one after the other, prints their names,
-// and says of which nothing was to be changed.
+// changeNodes changes the selected nodes, one after the other, and prints their names, and which of
+// them needed no change.
 func changeNodes(f *cmdutil.Factory, ctx context.Context, choice nodeChoice, args []string, already string,
 	change func(ctx context.Context, client *controlplane.Client, node string) (bool, error)) error {
 	client, err := f.Client(ctx)

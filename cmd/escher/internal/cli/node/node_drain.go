@@ -27,7 +27,7 @@ node takes tasks again, and is listed. Reservations keep what they were granted 
 A node that is drained already is drained as is said last, but what was told to end is
 given no more time, and what was stopped stays stopped.`
 
-// drainFlags say how nodes are drained.
+// drainFlags say how to drain nodes.
 type drainFlags struct {
 	choice   nodeChoice
 	mode     string
@@ -37,7 +37,7 @@ type drainFlags struct {
 	detach   bool
 }
 
-// newNodeDrain makes the command that empties nodes.
+// newNodeDrain returns the command that drains nodes.
 func newNodeDrain(f *cmdutil.Factory) *cobra.Command {
 	var flags drainFlags
 	cmd := &cobra.Command{
@@ -62,7 +62,7 @@ func newNodeDrain(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// cordon returns the cordon that is asked for.
+// cordon returns the cordon of the flags.
 func (d *drainFlags) cordon(cmd *cobra.Command, now time.Time) (types.Cordon, error) {
 	c := types.Cordon{Reason: d.reason, Drain: types.DrainMode(d.mode)}
 	set := cmd.Flags()
@@ -88,7 +88,7 @@ func (d *drainFlags) cordon(cmd *cobra.Command, now time.Time) (types.Cordon, er
 	return c, nil
 }
 
-// drain begins drains, tells what is to be known of them, and waits for their ends.
+// drain begins drains, prints what the user must know about them, and waits for their ends.
 func (d *drainFlags) drain(ctx context.Context, f *cmdutil.Factory, args []string, cordon types.Cordon) error {
 	client, err := f.Client(ctx)
 	if err != nil {
@@ -119,8 +119,8 @@ func (d *drainFlags) drain(ctx context.Context, f *cmdutil.Factory, args []strin
 	return err
 }
 
-// awaitDrained returns when nothing is bound to any of the nodes, and prints the name of
-// each when nothing is bound to it. Precondition: one is not drained any more.
+// awaitDrained returns when all of the nodes are empty, and prints the name of each when it is.
+// Precondition: a drain was cancelled.
 func awaitDrained(f *cmdutil.Factory, ctx context.Context, store controlplane.Store, names []string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -147,18 +147,18 @@ func awaitDrained(f *cmdutil.Factory, ctx context.Context, store controlplane.St
 	return err
 }
 
-// drainWait is nodes whose drains are waited for.
+// drainWait is a wait for the drains of nodes.
 type drainWait struct {
 	f *cmdutil.Factory
-	// left is what is bound to the nodes that are not empty yet, by node.
+	// left are the bindings of nodes that are not empty yet, by node.
 	left map[string]map[string]struct{}
-	// drained tells which of the nodes are being drained.
+	// drained reports which of the nodes are being drained.
 	drained map[string]bool
-	// said is what was said last.
+	// said is the last text printed.
 	said string
 }
 
-// take takes in what has changed.
+// take applies changes.
 func (w *drainWait) take(u controlplane.Update) error {
 	for _, e := range u.Events {
 		k, _ := controlplane.Parse(e.Key)
@@ -202,7 +202,7 @@ func (w *drainWait) Text() string {
 	return strings.Join(texts, "; ")
 }
 
-// someOf lists a few of what may be many.
+// someOf shortens a long list.
 func someOf(all []string) string {
 	const most = 5
 	if len(all) > most {

@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestDrainWait follows two nodes that are drained: it says what is left when that
-// changes, names a node that is empty, and ends when the other is not drained any more.
+// TestDrainWait follows two nodes being drained: it says what is left when that changes, names an
+// empty node, and ends when the drain of the other is cancelled.
 func TestDrainWait(t *testing.T) {
 	var out, progress bytes.Buffer
 	w := drainWait{

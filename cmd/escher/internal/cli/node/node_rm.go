@@ -24,7 +24,7 @@ Tasks with --on-disconnect keep stay bound to a node that is lost, as they may r
 as it was. Then they are given up as others are, and run elsewhere. If the machine is only cut
 off from etcd, they run twice from then on: switch it off first.`
 
-// newNodeRm makes the command that forgets nodes.
+// newNodeRm returns the command that removes nodes.
 func newNodeRm(f *cmdutil.Factory) *cobra.Command {
 	var dead bool
 	var reason string
@@ -65,8 +65,8 @@ func newNodeRm(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// wholeNames returns the nodes of exactly these names, each once. The beginning of a name
-// will not do: of a node that is gone already, it may be that of another one.
+// wholeNames returns the nodes with exactly these names, each once. A prefix is not enough: once
+// its node is gone, it could match another one.
 func wholeNames(ctx context.Context, client *controlplane.Client, args []string) ([]string, error) {
 	names := slices.Compact(slices.Sorted(slices.Values(args)))
 	for _, name := range names {
@@ -77,7 +77,7 @@ func wholeNames(ctx context.Context, client *controlplane.Client, args []string)
 	return names, nil
 }
 
-// giveUp declares a node dead, and returns when nothing is bound there any more.
+// giveUp declares a node dead, and returns when nothing is bound to it any more.
 func giveUp(f *cmdutil.Factory, ctx context.Context, client *controlplane.Client, node, reason string) error {
 	if err := client.DeclareDead(ctx, node, reason); err != nil {
 		return err
@@ -102,7 +102,7 @@ func giveUp(f *cmdutil.Factory, ctx context.Context, client *controlplane.Client
 	return err
 }
 
-// boundTasks returns the tasks that keys of bindings are about.
+// boundTasks returns the tasks in keys of bindings.
 func boundTasks(keys []string) []string {
 	tasks := make([]string, len(keys))
 	for i, key := range keys {

@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestWholeNames: a node that is gone already is not taken for one whose name begins so.
+// TestWholeNames does not confuse a removed node with one whose name begins so.
 func TestWholeNames(t *testing.T) {
 	s := memstore.New()
 	change := controlplane.NewChange(controlplane.NewBatch())

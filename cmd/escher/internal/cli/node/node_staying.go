@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// tellStaying says which tasks of a node can run nowhere else, if they are moved, and
-// which reservations keep what they were granted there.
+// tellStaying prints which tasks of a node can run nowhere else, if they are moved, and which
+// reservations keep their grants there.
 func tellStaying(f *cmdutil.Factory, ctx context.Context, store controlplane.Store, node string, mode types.DrainMode) error {
 	if mode != types.DrainStop {
 		tied, err := tiedTo(ctx, store, node)
@@ -40,8 +40,7 @@ func tellStaying(f *cmdutil.Factory, ctx context.Context, store controlplane.Sto
 	return nil
 }
 
-// tiedTo returns the tasks bound to a node that can run nowhere else, as far as what they
-// ask for says, with the reason.
+// tiedTo returns the tasks bound to a node whose requests allow no other node, with the reason.
 func tiedTo(ctx context.Context, store controlplane.Store, node string) ([]string, error) {
 	kvs, _, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, node)})
 	if err != nil {
@@ -77,11 +76,11 @@ func tiedTo(ctx context.Context, store controlplane.Store, node string) ([]strin
 	return tied, nil
 }
 
-// tie says what ties a task to a node, empty if nothing is known to. only remembers which
-// resources are on this node alone.
+// tie says what ties a task to a node, empty if nothing known does. only caches which resources are
+// on this node alone.
 func tie(ctx context.Context, store controlplane.Store, node string, t *types.Task, b *types.Binding, only map[types.ResourceID]bool) (string, error) {
 	if len(t.Alternatives) > 0 {
-		return "", nil // another one of them may be met elsewhere
+		return "", nil // another alternative may fit elsewhere
 	}
 	if t.Requests.Get("node/"+node) > 0 {
 		return "it names the node", nil
@@ -127,7 +126,7 @@ func onlyGranted(ctx context.Context, store controlplane.Store, rid types.Resour
 	return controlplane.Read(page.KVs[0], &g) && !slices.ContainsFunc(g.Nodes, func(n types.GrantNode) bool { return n.Node != node }), nil
 }
 
-// onlyThere reports whether an ephemeral resource was made on this node alone.
+// onlyThere reports whether an ephemeral resource was created on this node alone.
 func onlyThere(ctx context.Context, store controlplane.Store, rid types.ResourceID, node string) (bool, error) {
 	ns, name, _ := rid.Split()
 	kvs, _, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Resources, ns, name), KeysOnly: true})

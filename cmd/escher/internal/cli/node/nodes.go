@@ -17,10 +17,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// NodeRow is a node as it is printed.
+// NodeRow is a row of a list of nodes.
 type NodeRow struct {
 	cluster.NodeState
-	// Left is how many tasks are on a node that is drained, where that is known.
+	// Left is how many tasks are left on a node that is being drained, if known.
 	Left *int `json:"left,omitempty"`
 }
 
@@ -29,7 +29,7 @@ func (NodeRow) Header() []table.Column {
 	return table.Columns("node", "status", "cpu", "memory", "gpu", "ephemeral", "(version)", "(labels)")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (n NodeRow) Row() []string {
 	ephemeral := 0
 	for _, a := range n.Resources {
@@ -60,7 +60,7 @@ func (n NodeRow) Status() string {
 	return "alive"
 }
 
-// drain says how far a node is that is drained.
+// drain describes the progress of a drain.
 func (n NodeRow) drain() string {
 	if n.Left != nil && *n.Left == 0 {
 		return "drained"
@@ -78,7 +78,7 @@ func (n NodeRow) drain() string {
 	return "draining (" + strings.Join(texts, ", ") + ")"
 }
 
-// countLeft counts what is on nodes that are drained, of all namespaces.
+// countLeft counts the bindings of nodes being drained, in all namespaces.
 func countLeft(ctx context.Context, store controlplane.Store, rows []NodeRow) error {
 	for i := range rows {
 		if rows[i].Drain == "" {
@@ -94,7 +94,7 @@ func countLeft(ctx context.Context, store controlplane.Store, rows []NodeRow) er
 	return nil
 }
 
-// countBound is countLeft with a view at hand.
+// countBound is countLeft with an existing view.
 func countBound(view *cluster.View, rows []NodeRow) {
 	for i := range rows {
 		if n := view.Nodes[rows[i].Name]; n != nil && rows[i].Drain != "" {
@@ -104,7 +104,7 @@ func countBound(view *cluster.View, rows []NodeRow) {
 	}
 }
 
-// inUse formats how much is in use of what there is.
+// inUse formats the amount in use and the capacity of a resource.
 func (n NodeRow) inUse(id types.ResourceID) string {
 	a, ok := n.Get(string(id))
 	if !ok {
@@ -113,7 +113,7 @@ func (n NodeRow) inUse(id types.ResourceID) string {
 	return a.Allocated.Format(id) + "/" + a.Capacity.Format(id)
 }
 
-// StateKinds are the keys that the state of the cluster is made of.
+// StateKinds are the kinds of keys that the state of the cluster needs.
 func StateKinds() []controlplane.Kind {
 	return []controlplane.Kind{
 		controlplane.Nodes, controlplane.Alive, controlplane.Cordons, controlplane.Allocated,
@@ -122,12 +122,12 @@ func StateKinds() []controlplane.Kind {
 	}
 }
 
-// ListState makes a command that lists what is in the state of the cluster.
+// ListState completes a command that lists a part of the state of the cluster.
 func ListState[T table.Row](f *cmdutil.Factory, cmd *cobra.Command, rows func(*cluster.State) []T) *cobra.Command {
 	var watch bool
 	var everyones []controlplane.Kind
 	if cmd.Name() == "nodes" {
-		everyones = append(everyones, controlplane.Bindings) // whoever's it is, it has to leave a node that is drained
+		everyones = append(everyones, controlplane.Bindings) // tasks of all namespaces must leave a drained node
 	}
 	cmd.Args = cmdutil.Exactly()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -172,7 +172,7 @@ func ListState[T table.Row](f *cmdutil.Factory, cmd *cobra.Command, rows func(*c
 	return cmd
 }
 
-// NewNodes makes the command that lists nodes.
+// NewNodes returns the command that lists nodes.
 func NewNodes(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{Use: "nodes", Short: "List nodes with what is in use of what they have"}
 	return ListState(f, cmd, func(state *cluster.State) []NodeRow {

@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// KnownPolicies are the policies of the library, as files and flags have them.
+// KnownPolicies are the policies of the library, in the form of files and flags.
 func KnownPolicies() manifest.Policies {
 	out := make(manifest.Policies)
 	texts := PolicyTexts()
@@ -36,12 +36,12 @@ func parametersOf(p esl.Policy) any {
 	return into.Interface()
 }
 
-// library has jobs expanded by the policies of the library.
+// library expands jobs by the policies of the library.
 type library struct{ *esl.Client }
 
 func NewLibrary(client *controlplane.Client) library { return library{builtin.New(client)} }
 
-// Expand returns a job with what its policies add.
+// Expand returns a job with the additions of its policies.
 func (l library) Expand(ctx context.Context, w apply.Wished) (apply.Expanded, error) {
 	job := esl.Job{ID: w.ID, Name: w.Name, NoneSince: w.NoneSince, Wished: true, Tasks: w.Tasks, Shared: make(map[string]esl.Policy), Beside: w.Beside}
 	for id, stored := range w.Declared {
@@ -87,14 +87,14 @@ func (l library) read(stored []types.Policy) ([]esl.Policy, error) {
 	return policies, nil
 }
 
-// Declare returns the resources that a shared policy has from the first moment on.
+// Declare returns the resources that a shared policy creates when it is declared.
 func (l library) Declare(id string, stored types.Policy) ([]controlplane.Setting, error) {
 	p, err := l.Kinds.Read(stored)
 	if err != nil {
 		return nil, err
 	}
 	if _, foreign := p.(esl.Foreign); foreign {
-		return nil, nil // its own program makes them
+		return nil, nil // its own program creates them
 	}
 	shared, ok := p.(esl.Shared)
 	if !ok {

@@ -32,7 +32,7 @@ that jobs share, such as a queue, are declared in a file, with kind: Policy, and
   escher policies describe train    what it has made, holds, and says of what waits
   escher policies rm batch          ends a shared one`
 
-// NewPolicies makes the commands about policies.
+// NewPolicies returns the commands about policies.
 func NewPolicies(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policies",
@@ -50,16 +50,16 @@ func NewPolicies(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// KeptRow is the policies of a job, or one that jobs share, as it is printed.
+// KeptRow is a row of a list of policies: those of a job, or a shared one.
 type KeptRow struct {
 	ID string `json:"id"`
-	// Job is the name of the job, and JobID its id; empty if jobs share it.
+	// Job is the name of the job, and JobID its id; empty for a shared policy.
 	Job      string            `json:"job,omitempty"`
 	Session  string            `json:"session,omitempty"`
 	Policies []manifest.Policy `json:"policies"`
-	// Jobs are those that refer to a shared one.
+	// Jobs are those that refer to a shared policy.
 	Jobs []string `json:"jobs,omitempty"`
-	// Wrong is what the programs that keep them find wrong with their parameters.
+	// Wrong holds the errors in the parameters that the running programs report.
 	Wrong []string `json:"wrong,omitempty"`
 
 	Shared bool `json:"-"`
@@ -70,7 +70,7 @@ func (KeptRow) Header() []table.Column {
 	return table.Columns("id", "of", "policies", "session", "(with)")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (k KeptRow) Row() []string {
 	var names, with []string
 	for _, p := range k.Policies {
@@ -84,7 +84,7 @@ func (k KeptRow) Row() []string {
 	return []string{k.ID, k.Of(), kinds, k.Session, strings.Join(with, ", ")}
 }
 
-// Of says whose they are.
+// Of names the owner.
 func (k KeptRow) Of() string {
 	switch {
 	case !k.Shared:
@@ -95,12 +95,12 @@ func (k KeptRow) Of() string {
 	return fmt.Sprintf("%d jobs", len(k.Jobs))
 }
 
-// PolicyWords is a policy with its parameters on a line.
+// PolicyWords formats a policy with its parameters on a line.
 func PolicyWords(p manifest.Policy) string {
 	return strings.TrimSpace(p.Name + " " + string(p.With))
 }
 
-// KeptRows lists the policies of a view, which has those of one namespace.
+// KeptRows lists the policies of a view of one namespace.
 func KeptRows(view *cluster.View, _ time.Time) []KeptRow {
 	kinds := builtin.Kinds()
 	rows := make(map[string]*KeptRow)
@@ -135,7 +135,7 @@ func KeptRows(view *cluster.View, _ time.Time) []KeptRow {
 	return out
 }
 
-// Written returns policies as files have them.
+// Written returns policies in the form of files.
 func Written(stored []types.Policy) []manifest.Policy {
 	out := make([]manifest.Policy, len(stored))
 	for i, p := range stored {
@@ -144,7 +144,7 @@ func Written(stored []types.Policy) []manifest.Policy {
 	return out
 }
 
-// RefersTo returns the ids of the shared policies that those of a job name.
+// RefersTo returns the ids of the shared policies that a job refers to.
 func RefersTo(kinds esl.Kinds, kept *types.Policies) []string {
 	var out []string
 	if kept == nil || kept.Job == "" {
@@ -153,7 +153,7 @@ func RefersTo(kinds esl.Kinds, kept *types.Policies) []string {
 	for _, p := range kept.Policies {
 		made, err := kinds.Read(p)
 		if err != nil {
-			continue // somebody else's
+			continue // of another program
 		}
 		if r, ok := made.(esl.SharedRef); ok && !slices.Contains(out, r.Shared()) {
 			out = append(out, r.Shared())
@@ -162,7 +162,7 @@ func RefersTo(kinds esl.Kinds, kept *types.Policies) []string {
 	return out
 }
 
-// newPoliciesList makes the command that lists what is kept.
+// newPoliciesList returns the command that lists policies.
 func newPoliciesList(f *cmdutil.Factory) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
@@ -190,7 +190,7 @@ func newPoliciesList(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// newPoliciesRemove makes the command that ends shared policies.
+// newPoliciesRemove returns the command that ends shared policies.
 func newPoliciesRemove(f *cmdutil.Factory) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
@@ -220,7 +220,7 @@ func newPoliciesRemove(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// notWhole says that an id must be given in full, or err.
+// notWhole says that an id must be given in full, or returns err.
 func notWhole(id string, err error) error {
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func notWhole(id string, err error) error {
 	return types.Errorf(types.NotFound, "policies rm: there is no policy %s, though some begin so: give its name in full", id)
 }
 
-// kindRow is a policy that there is, as it is printed.
+// kindRow is a row of a list of kinds of policies.
 type kindRow struct {
 	Name string `json:"name"`
 	// Use says whether jobs name it, or it is declared by itself.
@@ -236,14 +236,14 @@ type kindRow struct {
 	Does string `json:"does"`
 	// Parameters is the JSON Schema of its parameters.
 	Parameters json.RawMessage `json:"parameters"`
-	// With are the names of its parameters, those that must be given first.
+	// With are the names of its parameters, required ones first.
 	With []manifest.Parameter `json:"with,omitempty"`
 }
 
 // Header returns the columns.
 func (kindRow) Header() []table.Column { return table.Columns("policy", "use", "does", "parameters") }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (k kindRow) Row() []string {
 	var names []string
 	for _, p := range k.With {
@@ -256,7 +256,7 @@ func (k kindRow) Row() []string {
 	return []string{k.Name, k.Use, k.Does, strings.Join(names, " ")}
 }
 
-// newPoliciesKinds makes the command that tells which policies there are.
+// newPoliciesKinds returns the command that lists the kinds of policies.
 func newPoliciesKinds(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "kinds [KIND]",
@@ -332,8 +332,8 @@ func (k kindRow) Write(w io.Writer) error {
 	return s.End()
 }
 
-// ResolvePolicies returns the id of the only policies whose id is name, or begins with
-// it; of several of the job whose name it is exactly.
+// ResolvePolicies returns the id of the only policies whose id is name, or begins with it; of
+// several, those of the job with exactly that name.
 func ResolvePolicies(ctx context.Context, client *controlplane.Client, name string) (string, error) {
 	id, err := client.ResolveKind(ctx, controlplane.Policies, name)
 	if !types.Is(err, types.Invalid) {

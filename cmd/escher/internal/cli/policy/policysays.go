@@ -19,24 +19,24 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// saidAtMost bounds the keys of one kind that are read for what policies say.
+// saidAtMost is the most keys of one kind to read for explanations of policies.
 const saidAtMost = 100_000
 
-// askedAtMost bounds the tasks of which policies are asked: some look at all for each.
+// askedAtMost is the most tasks to explain: some policies read all tasks for each.
 const askedAtMost = 64
 
-// PolicySaying is what the policies of one job say, and what is to be known of them.
+// PolicySaying is what the policies of one job explain, and what is known about them.
 type PolicySaying struct {
 	ID    cluster.ID
 	Kept  *types.Policies
 	Kinds esl.Kinds
-	// View has what the policies go by, nil if that is too much.
+	// View has the state for the policies, nil if it is too large.
 	View *cluster.View
 	Now  time.Time
 }
 
-// PoliciesOf reads the policies that are kept under an id, and what they go by, as it
-// was at a revision; nil if there are none.
+// PoliciesOf reads the policies with an id, and the state for them, at a revision; nil if there are
+// none.
 func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, revision int64, now time.Time) (*PolicySaying, error) {
 	s := &PolicySaying{ID: cluster.ID{Namespace: client.Namespace(), ID: id}, Kinds: builtin.Kinds(), Now: now}
 	var err error
@@ -57,8 +57,7 @@ func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, rev
 	return s, err
 }
 
-// KeptAt reads the policies that were kept under an id at a revision, 0 is the newest;
-// nil if there were none.
+// KeptAt reads the policies with an id at a revision, 0 meaning the newest; nil if there were none.
 func KeptAt(ctx context.Context, client *controlplane.Client, id string, revision int64) (*types.Policies, int64, error) {
 	page, err := client.Store().List(ctx, controlplane.ListOptions{Key: controlplane.PoliciesKey(client.Namespace(), id), Revision: revision})
 	if err != nil || len(page.KVs) == 0 {
@@ -71,8 +70,8 @@ func KeptAt(ctx context.Context, client *controlplane.Client, id string, revisio
 	return kept, page.Revision, nil
 }
 
-// prefixesFor are the ranges that policies go by: of the nodes, and of their namespace;
-// everything if one of them looks that far.
+// prefixesFor returns the ranges of keys that policies need: nodes, and their namespace; everything
+// if wide.
 func prefixesFor(ns string, wide bool) []string {
 	narrow := map[controlplane.Kind]bool{
 		controlplane.Tasks: true, controlplane.Statuses: true, controlplane.Jobs: true, controlplane.Reservations: true,
@@ -95,7 +94,7 @@ func prefixesFor(ns string, wide bool) []string {
 	return out
 }
 
-// wide reports whether a policy goes by what is bound, by whomever.
+// wide reports whether a policy needs the bindings of all namespaces.
 func (s *PolicySaying) wide(policies []types.Policy) bool {
 	return slices.ContainsFunc(policies, func(p types.Policy) bool {
 		made, err := s.Kinds.Read(p)
@@ -113,7 +112,7 @@ func readSome(ctx context.Context, store controlplane.Store, revision int64, pre
 			return nil, err
 		}
 		for _, kv := range page.KVs {
-			// What cannot be read counts as absent.
+			// Unreadable values count as absent.
 			_, _, _ = view.Apply(controlplane.Event{KV: kv})
 		}
 	}
@@ -121,12 +120,12 @@ func readSome(ctx context.Context, store controlplane.Store, revision int64, pre
 	return view, nil
 }
 
-// tooMuch is said instead of what policies say.
+// tooMuch is the text in place of explanations.
 func tooMuch() []string {
 	return []string{fmt.Sprintf("What its policies say is left out: they go by more than %d tasks or the like.", saidAtMost)}
 }
 
-// says returns what the policies say of a task.
+// says returns the explanations of the policies for a task.
 func (s *PolicySaying) says(task cluster.ID) []string {
 	if s.View == nil {
 		return tooMuch()
@@ -134,9 +133,9 @@ func (s *PolicySaying) says(task cluster.ID) []string {
 	return esl.Why(s.View, s.Kinds, task, s.Now)
 }
 
-// SaysOfAll returns what the policies say of the tasks that wait, the most frequent first, in
-// a few lines: what is the same but for numbers is one. Of very many tasks some are asked,
-// evenly from the first to the last.
+// SaysOfAll returns the explanations for the waiting tasks in a few lines, the most frequent first.
+// Texts that differ only in numbers become one. Of very many tasks it asks for some, evenly from
+// the first to the last.
 func (s *PolicySaying) SaysOfAll() []string {
 	if s.View == nil {
 		return tooMuch()
@@ -156,7 +155,7 @@ func (s *PolicySaying) SaysOfAll() []string {
 	return lines
 }
 
-// waiting are the tasks that wait, of the job, or of those that refer to a shared policy.
+// waiting returns the waiting tasks of the job, or of those that refer to a shared policy.
 func (s *PolicySaying) waiting() []cluster.ID {
 	jobs := []cluster.ID{s.ID}
 	if s.Kept.Job == "" {
@@ -179,8 +178,8 @@ func (s *PolicySaying) waiting() []cluster.ID {
 	return out
 }
 
-// owners are what the names begin with of what the policies make, and the shared ones
-// that they refer to, with the policy of each.
+// owners maps the prefix of the names of objects that the policies create, and the shared policies
+// that they refer to, to the policy.
 func (s *PolicySaying) owners() map[string]string {
 	out := make(map[string]string)
 	for i, name := range esl.Labels(s.Kept.Policies) {
@@ -204,8 +203,8 @@ func (s *PolicySaying) owners() map[string]string {
 	return out
 }
 
-// explain has an explanation name the policies rather than only what they have made,
-// and suggest nothing that is theirs to do.
+// explain adds the policies to an explanation that names their objects, and replaces a suggestion
+// to do what a policy does.
 func (s *PolicySaying) explain(e *scheduler.Explanation) {
 	for _, prefix := range render.SortedKeys(s.owners()) {
 		policy := s.owners()[prefix]
@@ -222,8 +221,8 @@ func (s *PolicySaying) explain(e *scheduler.Explanation) {
 	}
 }
 
-// withdrawn reports whether a policy, as owners call it, is or belongs to a shared one that
-// is not there.
+// withdrawn reports whether a policy, as named by owners, is or belongs to a shared one that does
+// not exist.
 func (s *PolicySaying) withdrawn(policy string) bool {
 	if s.View == nil {
 		return false
@@ -243,24 +242,24 @@ func MadeUnder(prefix, name string) bool {
 	return name == prefix || strings.HasPrefix(name, prefix+".")
 }
 
-// pattern matches what a policy makes under a name: that itself, and what is named after it;
-// not other names that begin alike.
+// pattern matches the name prefix and the names of objects below it, but not other names that begin
+// alike.
 func pattern(prefix string) string {
 	return `(` + regexp.QuoteMeta(prefix) + `(?:\.[\w.-]*\w)?)(?:[^\w-]|$)`
 }
 
-// Explained is an explanation with what policies say.
+// Explained is an explanation with those of policies.
 type Explained struct {
 	scheduler.Explanation
-	// Policies are what the policies of the job say, a sentence each.
+	// Policies are the explanations of the job's policies, a sentence each.
 	Policies []string `json:"policies,omitempty"`
-	// Closed says which budget of its namespace is used up: the job and its policies cannot add
+	// Closed names the exhausted budget of its namespace: the job and its policies cannot add
 	// anything then.
 	Closed string `json:"closed,omitempty"`
 }
 
-// Sentences are what is shown: what policies say comes first, as the rest follows from it, and last
-// what holds up what is not there yet.
+// Sentences are the text to show: first the explanations of policies, from which the rest follows,
+// and last what delays objects that do not exist yet.
 func (e Explained) Sentences(wide bool) []string {
 	lines := append(slices.Clone(e.Policies), e.Lines(wide)...)
 	if e.Closed != "" {
@@ -278,7 +277,7 @@ func ClosedText(ctx context.Context, client *controlplane.Client) (string, error
 	return "nothing can be added: " + types.Render(controlplane.OverBudget(client.Namespace(), reason), howto.Say), nil
 }
 
-// Explain adds to an explanation what the policies of its job say.
+// Explain adds the explanations of its job's policies to an explanation.
 func Explain(ctx context.Context, client *controlplane.Client, e scheduler.Explanation, view *cluster.View, now time.Time) (Explained, error) {
 	out := Explained{Explanation: e}
 	job := jobOf(view, e)
@@ -299,7 +298,7 @@ func Explain(ctx context.Context, client *controlplane.Client, e scheduler.Expla
 	return out, nil
 }
 
-// jobOf returns the job that an explanation is about, or is of; empty for none.
+// jobOf returns the job that an explanation is about or belongs to; empty for none.
 func jobOf(view *cluster.View, e scheduler.Explanation) string {
 	id := cluster.ID{Namespace: e.Namespace, ID: e.ID}
 	switch e.Kind {

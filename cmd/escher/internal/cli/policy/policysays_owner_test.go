@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestOwnerOfWhatIsMissing names the shared policy that opens a gate, also when another
-// one's name begins as that of the job does.
+// TestOwnerOfWhatIsMissing names the shared policy that opens a gate, even when the name of another
+// one begins like that of the job.
 func TestOwnerOfWhatIsMissing(t *testing.T) {
 	s := &PolicySaying{ID: cluster.ID{Namespace: "d", ID: "rq-job"}, Kinds: builtin.Kinds(), Kept: &types.Policies{Job: "rq-job", Policies: []types.Policy{
 		{Kind: "queued", With: `{"in":"rq"}`}, {Kind: "flow", With: `{"in":"fq","as":"a"}`},

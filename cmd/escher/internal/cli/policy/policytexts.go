@@ -1,14 +1,14 @@
 package policy
 
-// policyText says what a policy is for.
+// policyText describes a policy.
 type policyText struct {
 	// Does says in a few words what it does.
 	Does string
-	// Declared tells that it can only be declared, for jobs to name it by another one.
+	// Declared means that it can only be declared, and jobs name it by another policy.
 	Declared bool
 }
 
-// PolicyTexts are about the policies of the library, by name.
+// PolicyTexts describe the policies of the library, by name.
 func PolicyTexts() map[string]policyText {
 	return map[string]policyText{
 		"ageing":          {Does: "the longer a task waits the earlier it comes; nobody is evicted for that"},

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// sayings are sentences, those together that differ in numbers alone.
+// sayings groups sentences that differ only in numbers.
 type sayings struct{ groups []*saying }
 
-// saying is such sentences: how many they are, the words of one, and the least and the
-// largest number at each place where there is one.
+// saying is such a group: the number of sentences, the words of one, and the least and the largest
+// number at each place.
 type saying struct {
 	count       int
 	like        string
@@ -20,13 +20,13 @@ type saying struct {
 	least, most []number
 }
 
-// number is a number, or a duration, as it is written.
+// number is a number or duration as written.
 type number struct {
 	value float64
 	text  string
 }
 
-// saidAtMostLines bounds the lines that sentences make.
+// saidAtMostLines is the most lines of sentences.
 const saidAtMostLines = 10
 
 // Add adds a sentence.
@@ -50,8 +50,7 @@ func (s *sayings) Add(text string) {
 	}
 }
 
-// Lines returns a line for sentences that are alike, the most frequent first; and one that
-// counts what there is no room for.
+// Lines returns a line for each group, the most frequent first, and one that counts the rest.
 func (s *sayings) Lines() []string {
 	slices.SortStableFunc(s.groups, func(a, b *saying) int { return b.count - a.count })
 	var out []string
@@ -68,7 +67,7 @@ func (s *sayings) Lines() []string {
 	return out
 }
 
-// Line is the sentence, with the numbers that there are at a place as from 3 to 14.
+// Line is the sentence, with a range such as 3 to 14 for numbers that differ.
 func (g *saying) Line() string {
 	words, n := slices.Clone(g.words), 0
 	for i, word := range words {
@@ -89,10 +88,10 @@ func (g *saying) Line() string {
 	return line
 }
 
-// numberMark stands where a number was.
+// numberMark replaces a number.
 const numberMark = "\x00"
 
-// apart returns the words of a sentence, with a mark where there are numbers, and these.
+// apart splits a sentence into words, with marks for numbers, and the numbers.
 func apart(text string) (words []string, numbers []number) {
 	words = strings.Split(text, " ")
 	for i, word := range words {

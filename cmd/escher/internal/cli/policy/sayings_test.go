@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSayings: sentences that differ in numbers are a line, and there are a few lines.
+// TestSayings makes one line of sentences that differ only in numbers, and a few lines in all.
 func TestSayings(t *testing.T) {
 	var s sayings
 	for i := range 12 {

@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Sheet writes names with what is to be said of them, in groups.
+// Sheet writes names with texts, in groups.
 type Sheet struct {
 	to io.Writer
 	// table is the group being written.
@@ -24,14 +24,14 @@ func NewSheet(w io.Writer) *Sheet {
 	return &Sheet{to: w, table: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 }
 
-// Line writes a name with a text, unless that is empty.
+// Line writes a name with a text, unless the text is empty.
 func (s *Sheet) Line(name, text string) {
 	if text != "" {
 		fmt.Fprintf(s.table, "%s\t%s\n", name, table.Line(text))
 	}
 }
 
-// Lines writes a name with a text a line.
+// Lines writes a name with several lines.
 func (s *Sheet) Lines(name string, texts []string) {
 	for i, text := range texts {
 		if i > 0 {
@@ -47,7 +47,7 @@ func (s *Sheet) Group(title string) {
 	fmt.Fprintf(s.to, "\n%s\n", title)
 }
 
-// Text writes lines as they are, below a title.
+// Text writes lines unchanged, below a title.
 func (s *Sheet) Text(title string, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -64,13 +64,13 @@ func (s *Sheet) Flush() {
 	}
 }
 
-// End writes what is left, and returns the first error.
+// End writes the rest, and returns the first error.
 func (s *Sheet) End() error {
 	s.Flush()
 	return s.err
 }
 
-// When says when something was, and how long ago.
+// When formats a time, and how long ago it was.
 func When(nanos int64, now time.Time) string {
 	if nanos == 0 {
 		return ""
@@ -82,7 +82,7 @@ func When(nanos int64, now time.Time) string {
 	return fmt.Sprintf("%s (%s ago)", at.UTC().Format(time.RFC3339), Shortly(now.Sub(at)))
 }
 
-// Duration formats a duration, empty if it is none.
+// Duration formats a duration, empty if it is 0.
 func Duration(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -132,7 +132,7 @@ func RestartText(r *types.Restart) string {
 	return text
 }
 
-// HoldingText formats what is held, with its devices.
+// HoldingText formats a holding, with its devices.
 func HoldingText(h types.Holding, ns string) string {
 	text := h.Resource.In(ns) + "=" + h.Amount.Format(h.Resource)
 	if len(h.Devices) == 0 {

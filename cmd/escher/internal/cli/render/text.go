@@ -1,4 +1,4 @@
-// Package render writes values as the text that people read: durations, amounts, phases, sheets of fields.
+// Package render formats values as text for people: durations, amounts, phases, sheets of fields.
 package render
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// PhaseText is how far a task is, and how it is found if it is looked at.
+// PhaseText formats the phase of a task, and its health if it is checked.
 func PhaseText(phase types.Phase, health types.Health) string {
 	if phase != types.Running || health == "" {
 		return string(phase)
@@ -20,7 +20,7 @@ func PhaseText(phase types.Phase, health types.Health) string {
 	return fmt.Sprintf("%s (%s)", phase, health)
 }
 
-// DevicesText says which devices are wanted, a text for each resource.
+// DevicesText formats device requests, a text for each resource.
 func DevicesText(requests []types.DeviceRequest) []string {
 	var out []string
 	for i := range requests {
@@ -29,7 +29,7 @@ func DevicesText(requests []types.DeviceRequest) []string {
 	return out
 }
 
-// NeedsText is requestsText, with which devices are wanted.
+// NeedsText is RequestsText, with the device requests.
 func NeedsText(requests types.Requests, devices []types.DeviceRequest) string {
 	texts := DevicesText(devices)
 	if text := RequestsText(requests); text != "" {
@@ -41,8 +41,7 @@ func NeedsText(requests types.Requests, devices []types.DeviceRequest) string {
 // SortedKeys returns the keys of a map in order.
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Evenly returns so many of all, at the same distance from the first to the last; all if
-// these are no more.
+// Evenly returns at most so many of all, evenly spaced from the first to the last.
 func Evenly[T any](all []T, most int) []T {
 	if len(all) <= most {
 		return all
@@ -54,7 +53,7 @@ func Evenly[T any](all []T, most int) []T {
 	return out
 }
 
-// Moment is a time in nanoseconds as people read it, nil if there is none.
+// Moment converts a time in nanoseconds, nil if there is none.
 func Moment(nanos int64) *time.Time {
 	if nanos == 0 {
 		return nil
@@ -78,7 +77,7 @@ func Shortly(d time.Duration) string {
 	return strconv.Itoa(int(d.Hours()/24)) + "d"
 }
 
-// RequestsText formats a vector as flags give it.
+// RequestsText formats a vector as flags take it.
 func RequestsText(requests types.Requests) string {
 	text := ""
 	for i, r := range requests {
@@ -100,8 +99,7 @@ func UntilText(until controlplane.Until) string {
 	return ""
 }
 
-// WithCode says with which exit code a task has ended that did not succeed, nothing if
-// it never ran.
+// WithCode formats the exit code of a task that did not succeed, empty if it never ran.
 func WithCode(s *types.Status) string {
 	if s.Started == 0 && s.ExitCode == 0 {
 		return ""
@@ -109,7 +107,7 @@ func WithCode(s *types.Status) string {
 	return fmt.Sprintf(" with exit code %d", s.ExitCode)
 }
 
-// Untils are what can be waited for, by what people call it.
+// Untils are the conditions of a wait, by their names.
 func Untils() map[string]controlplane.Until {
 	return map[string]controlplane.Until{
 		"ended": controlplane.UntilEnded, "running": controlplane.UntilRunning, "bound": controlplane.UntilBound,

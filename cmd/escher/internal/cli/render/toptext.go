@@ -7,7 +7,7 @@ import (
 	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
 )
 
-// What follows formats what is used; what is not known is empty.
+// The following functions format usage; unknown values are empty.
 
 // CoresText formats thousandths of a core as cores.
 func CoresText(milli *float64) string {
@@ -17,7 +17,7 @@ func CoresText(milli *float64) string {
 	return strconv.FormatFloat(*milli/1000, 'f', 2, 64)
 }
 
-// BytesText formats an amount of memory to three digits or so.
+// BytesText formats an amount of memory to about three digits.
 func BytesText(bytes *int64) string {
 	if bytes == nil {
 		return ""
@@ -25,7 +25,7 @@ func BytesText(bytes *int64) string {
 	return amountText(float64(*bytes))
 }
 
-// RateText formats bytes a second.
+// RateText formats bytes per second.
 func RateText(rate *float64) string {
 	if rate == nil {
 		return ""
@@ -46,10 +46,10 @@ func amountText(value float64) string {
 	return strconv.FormatFloat(value, 'f', digits, 64) + units[0]
 }
 
-// percentText formats a part of a hundred.
+// percentText formats a percentage.
 func percentText(percent float64) string { return strconv.FormatFloat(percent, 'f', 0, 64) + "%" }
 
-// OfLimitText is how much of its limit the memory is.
+// OfLimitText formats memory as a part of its limit.
 func OfLimitText(u sampled.Use) string {
 	if u.MemoryBytes == nil || u.MemoryLimitBytes == nil {
 		return ""
@@ -57,7 +57,7 @@ func OfLimitText(u sampled.Use) string {
 	return percentText(100 * float64(*u.MemoryBytes) / float64(*u.MemoryLimitBytes))
 }
 
-// PressureText names the resource for which something waited most: io 12%.
+// PressureText names the resource with the most waiting: io 12%.
 func PressureText(p *sampled.Pressure) string {
 	if p == nil {
 		return ""
@@ -80,7 +80,7 @@ func PressureText(p *sampled.Pressure) string {
 	return name + " " + percentText(most)
 }
 
-// BusyText is how busy devices are, in the mean.
+// BusyText formats the average utilization of devices.
 func BusyText(devices []sampled.Device) string {
 	percent := Busy(devices)
 	if percent == nil {
@@ -89,7 +89,7 @@ func BusyText(devices []sampled.Device) string {
 	return percentText(*percent)
 }
 
-// DeviceMemoryText is how much of the memory of devices is used.
+// DeviceMemoryText formats the memory in use of devices.
 func DeviceMemoryText(devices []sampled.Device) string {
 	var used, total int64
 	known := false
@@ -112,7 +112,7 @@ func OrZero[T int64 | float64](n *T) T {
 	return *n
 }
 
-// Busy is how busy devices are, in percent: their mean, nil if none tells.
+// Busy is the average utilization of devices, in percent; nil if unknown.
 func Busy(devices []sampled.Device) *float64 {
 	var sum float64
 	n := 0

@@ -15,13 +15,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// ReservationRow is a reservation as it is printed.
+// ReservationRow is a row of a list of reservations.
 type ReservationRow struct {
 	ID string `json:"id"`
 	// Phase is that of the grant, or pending.
 	Phase   string         `json:"phase"`
 	Bundles []types.Bundle `json:"bundles,omitempty"`
-	// Nodes are where the bundles are, in their order.
+	// Nodes are the nodes of the bundles, in their order.
 	Nodes []string `json:"nodes,omitempty"`
 
 	age time.Duration
@@ -32,7 +32,7 @@ func (ReservationRow) Header() []table.Column {
 	return table.Columns("reservation", "phase", "bundles", "age", "nodes", "(requests)")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (r ReservationRow) Row() []string {
 	var requests []string
 	for _, b := range r.Bundles {
@@ -44,7 +44,7 @@ func (r ReservationRow) Row() []string {
 	}
 }
 
-// NewReservations makes the command that lists reservations.
+// NewReservations returns the command that lists reservations.
 func NewReservations(f *cmdutil.Factory) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
@@ -74,12 +74,12 @@ func NewReservations(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// reservationRows lists the reservations of a view, which has those of one namespace.
+// reservationRows lists the reservations of a view of one namespace.
 func reservationRows(view *cluster.View, now time.Time) []ReservationRow {
 	var rows []ReservationRow
 	for id, r := range view.Reservations {
 		if r.Info.Absent() && r.Grant.V != nil && r.Grant.V.Task != 0 {
-			continue // what a task collects: escher why says it of the task
+			continue // belongs to a task: escher why describes it there
 		}
 		rows = append(rows, NewReservationRow(id, r, now))
 	}
@@ -96,7 +96,7 @@ func NewReservationRow(id cluster.ID, r *cluster.Reservation, now time.Time) Res
 	if g := r.Grant.V; g != nil {
 		row.Phase, row.Nodes = string(g.Phase), g.Bundles
 		if !r.Current() {
-			row.Phase = string(types.Releasing) // whether its grant says so yet or not
+			row.Phase = string(types.Releasing) // even if its grant does not say so yet
 		}
 	}
 	return row

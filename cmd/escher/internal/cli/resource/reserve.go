@@ -24,7 +24,7 @@ such as cpu@ID.
   escher reserve train --bundle cpu=1@node-1
   escher reserve train --bundle gpu=8 --wait --timeout 10m`
 
-// NewReserve makes the command that reserves.
+// NewReserve returns the command that creates a reservation.
 func NewReserve(f *cmdutil.Factory) *cobra.Command {
 	var bundles []string
 	var count int
@@ -90,7 +90,7 @@ func NewReserve(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// waitGranted waits until a reservation is granted, or is gone.
+// waitGranted waits until a reservation is granted, or deleted.
 func waitGranted(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, id string, timeout time.Duration) error {
 	defer f.Progress("waiting for reservation " + id)()
 	if timeout > 0 {

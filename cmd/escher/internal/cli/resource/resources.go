@@ -14,14 +14,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// AmountsRow is how much there is of a resource at one place, as it is printed.
+// AmountsRow is the amount of a resource at one place, in a row of a list.
 type AmountsRow struct {
 	// Where is a node, or the cluster.
 	Where string
 	cluster.Amounts
 }
 
-// WholeCluster is where a pool is.
+// WholeCluster is the place of a pool.
 const WholeCluster = "(cluster)"
 
 // Header returns the columns.
@@ -29,7 +29,7 @@ func (AmountsRow) Header() []table.Column {
 	return table.Columns("resource", "where", "capacity", "in use", "free")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (a AmountsRow) Row() []string {
 	id := types.ResourceID(a.Name)
 	return []string{a.Name, a.Where, a.Capacity.Format(id), a.Allocated.Format(id), a.Free.Format(id)}
@@ -48,7 +48,7 @@ func (a AmountsRow) MarshalJSON() ([]byte, error) {
 	return slices.Concat(where[:len(where)-1], []byte(","), amounts[1:]), nil
 }
 
-// AmountsRows lists the resources of a state for which keep is true.
+// AmountsRows lists the resources of a state that keep selects.
 func AmountsRows(s *cluster.State, keep func(name string) bool) []AmountsRow {
 	var rows []AmountsRow
 	for _, a := range s.Pools {
@@ -66,7 +66,7 @@ func AmountsRows(s *cluster.State, keep func(name string) bool) []AmountsRow {
 	return rows
 }
 
-// NewResources makes the command that lists ephemeral resources.
+// NewResources returns the command that lists ephemeral resources.
 func NewResources(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{Use: "resources", Short: "List the ephemeral resources of the namespace"}
 	return node.ListState(f, cmd, func(state *cluster.State) []AmountsRow {

@@ -25,7 +25,7 @@ both: to make one of the other, remove it first.
   escher set-resource licence 10 --cluster      one pool for the whole cluster
   escher set-resource queue 0 --all --declare   a closed queue`
 
-// NewSetResource makes the command that sets ephemeral resources.
+// NewSetResource returns the command that sets ephemeral resources.
 func NewSetResource(f *cmdutil.Factory) *cobra.Command {
 	var place flagset.PlaceFlags
 	var opts controlplane.SetOptions

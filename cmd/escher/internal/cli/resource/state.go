@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 )
 
-// NewState makes the command that prints the state of the cluster.
+// NewState returns the command that prints the state of the cluster.
 func NewState(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{Use: "state", Short: "Print all resources of all nodes, at one revision"}
 	return node.ListState(f, cmd, func(state *cluster.State) []AmountsRow {

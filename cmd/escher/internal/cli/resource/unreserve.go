@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// NewUnreserve makes the command that gives a reservation up.
+// NewUnreserve returns the command that deletes a reservation.
 func NewUnreserve(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "unreserve RESERVATION...",

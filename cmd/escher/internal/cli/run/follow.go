@@ -22,16 +22,15 @@ import (
 )
 
 const (
-	// streamsAtOnce bounds how many logs are followed at once: of more tasks that run
-	// at the same time, the output of some comes later.
+	// streamsAtOnce is the most logs to follow at once: if more tasks run at the same time, the
+	// output of some comes later.
 	streamsAtOnce = 500
-	// lateTries is how often a node is asked that does not answer, for the rest of an
-	// attempt that is over.
+	// lateTries is how often to ask a node that does not answer for the rest of an ended attempt.
 	lateTries = 3
 )
 
-// attached shows what tasks write until they have ended. When ctx is done first, it
-// stops them, and goes on showing: a second signal ends the process.
+// attached shows the output of tasks until they have ended. If ctx is done first, it stops them,
+// and goes on showing: a second signal ends the process.
 func attached(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids []string) error {
 	following, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
@@ -56,8 +55,8 @@ func attached(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids 
 	return endOf(f, statuses)
 }
 
-// Follow shows what tasks write until they have ended, and returns their statuses.
-// Inside a task, where the logs are not, it only waits.
+// Follow shows the output of tasks until they have ended, and returns their statuses. Inside a
+// task, which cannot read logs, it only waits.
 func Follow(f *cmdutil.Factory, ctx context.Context, tasks cmdutil.Tasks, ids []string) (map[string]types.Status, error) {
 	direct, ok := tasks.(cmdutil.Direct)
 	if !ok {
@@ -68,17 +67,16 @@ func Follow(f *cmdutil.Factory, ctx context.Context, tasks cmdutil.Tasks, ids []
 	return followFrom(f, ctx, direct.Client, ids, followOptions{tail: -1, phases: terminal})
 }
 
-// followOptions say what is told of tasks that are followed besides what they write.
+// followOptions say what to show besides the output of the tasks.
 type followOptions struct {
-	// tail is how many lines of the attempt that each is at to begin with, leaving
-	// out those before; negative is all.
+	// tail is how many of the last lines of the first attempt to show, without earlier attempts;
+	// negative means all.
 	tail int
-	// phases tells how far they are before they run, headers which attempt follows
-	// another one.
+	// phases shows the phases before they run, headers shows which attempt follows another.
 	phases, headers bool
 }
 
-// followFrom is follow, outside a task.
+// followFrom is Follow, outside a task.
 func followFrom(f *cmdutil.Factory, ctx context.Context, client *controlplane.Client, ids []string, opts followOptions) (map[string]types.Status, error) {
 	board := newBoard(ids)
 	lines := cmdutil.NewConsole(f, len(ids) > 1)
@@ -111,13 +109,13 @@ type board struct {
 	tasks map[string]*posted
 }
 
-// posted is what is known of one task.
+// posted is what is known about one task.
 type posted struct {
 	status *types.Status
-	// nodes are those of its attempts, as far as they were seen.
+	// nodes are those of its attempts, as far as known.
 	nodes   map[int]string
 	removed bool
-	// changed is closed when any of that changes.
+	// changed is closed when one of these changes.
 	changed chan struct{}
 }
 
@@ -129,7 +127,7 @@ func newBoard(ids []string) *board {
 	return b
 }
 
-// take notes statuses.
+// take stores statuses.
 func (b *board) take(u controlplane.StatusUpdate) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,8 +148,8 @@ func (b *board) take(u controlplane.StatusUpdate) error {
 	return nil
 }
 
-// get returns a task's status, nil if there is none, and what is closed when it
-// changes. NotFound: the task was removed.
+// get returns a task's status, nil if there is none, and a channel that is closed when it changes.
+// NotFound: the task was removed.
 func (b *board) get(id string) (*types.Status, <-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,7 +160,7 @@ func (b *board) get(id string) (*types.Status, <-chan struct{}, error) {
 	return p.status, p.changed, nil
 }
 
-// Node returns where an attempt is, empty if that was not seen.
+// Node returns the node of an attempt, empty if unknown.
 func (b *board) Node(id string, attempt int) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -181,7 +179,7 @@ func (b *board) statuses() map[string]types.Status {
 	return all
 }
 
-// tailing is a task that is followed.
+// tailing is a followed task.
 type tailing struct {
 	f       *cmdutil.Factory
 	ns, id  string
@@ -191,7 +189,7 @@ type tailing struct {
 	out     *cmdutil.LineWriter
 	streams *semaphore.Weighted
 
-	// shown is the last attempt that was shown, said what was told last.
+	// shown is the last attempt shown, said the last text.
 	shown int
 	said  string
 }
@@ -234,12 +232,12 @@ func (t *tailing) run(ctx context.Context) error {
 	}
 }
 
-// begun reports whether an attempt has, or can have, written something.
+// begun reports whether an attempt may have output.
 func begun(s *types.Status, attempt int) bool {
 	return s != nil && (s.Attempt > attempt || s.Attempt == attempt && attempt > 0 && (s.Phase == types.Running || s.Phase.Ended()))
 }
 
-// Tell says on the error output where a task is, once for each change of that.
+// Tell prints the state of a task on the error output, once for each change.
 func (t *tailing) Tell(s *types.Status) {
 	text := fmt.Sprintf("%s %s", t.id, render.PhaseText(s.Phase, s.Health))
 	if s.Node != "" {
@@ -258,8 +256,7 @@ func (t *tailing) Tell(s *types.Status) {
 	t.said = text
 }
 
-// Show copies what an attempt writes until it is over. What cannot be had any more is
-// left out, and that is said.
+// Show copies the output of an attempt until it is over. It skips output that is lost, and says so.
 func (t *tailing) Show(ctx context.Context, attempt int, status *types.Status) error {
 	if t.opts.headers && (attempt > 1 || status.Attempt > 1) {
 		t.console.Say("attempt %d of %s", attempt, t.id)
@@ -277,7 +274,7 @@ func (t *tailing) Show(ctx context.Context, attempt int, status *types.Status) e
 		err := t.read(ctx, log)
 		switch {
 		case err == nil, types.Is(err, types.NotFound):
-			return nil // It wrote nothing that is kept.
+			return nil // It left no output.
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !types.ClassOf(err).Retryable():
@@ -298,7 +295,7 @@ func (t *tailing) Show(ctx context.Context, attempt int, status *types.Status) e
 	}
 }
 
-// read reads on in a log, wherever that is.
+// read continues to read a log, on whatever node.
 func (t *tailing) read(ctx context.Context, log *nodeapi.Log) error {
 	node := t.board.Node(t.id, log.Attempt)
 	if node == "" {
@@ -313,11 +310,11 @@ func (t *tailing) read(ctx context.Context, log *nodeapi.Log) error {
 	return readLog(t.f, ctx, log, node, t.out, true)
 }
 
-// startQuietly is how long a start may take before its steps are told.
+// startQuietly is how long a start may take before its steps are shown.
 const startQuietly = time.Second
 
-// watchStart tells, until stop is called, what the node of a task that is bound does
-// to start it, if that takes its time.
+// watchStart shows, until stop is called, the steps of the node to start a bound task, if that
+// takes long.
 func (t *tailing) watchStart(ctx context.Context, s *types.Status) (stop func()) {
 	if s == nil || s.Phase != types.Bound || !t.opts.phases {
 		return func() {}
@@ -334,8 +331,8 @@ func (t *tailing) watchStart(ctx context.Context, s *types.Status) (stop func())
 	return func() { cancel(); <-done }
 }
 
-// tellSteps tells the steps of an attempt. That they cannot be had is said by the
-// status of the task, if it matters.
+// tellSteps shows the steps of an attempt. If it cannot get them, the status of the task says what
+// matters.
 func (t *tailing) tellSteps(ctx context.Context, node string, attempt int) {
 	stop := func() {}
 	_ = t.f.OnNode(ctx, node, func(c *nodeapi.Client) error {
@@ -343,7 +340,7 @@ func (t *tailing) tellSteps(ctx context.Context, node string, attempt int) {
 		return c.Events(ctx, t.ns, t.id, attempt, 0, true, func(e nodeapi.Event) error {
 			stop()
 			stop = func() {}
-			if e.Step != nodeagent.StepPulling { // its status says what else matters
+			if e.Step != nodeagent.StepPulling { // the status has the rest
 				return nil
 			}
 			text := fmt.Sprintf("%s on %s: %s", t.id, node, e.Step)
@@ -362,11 +359,11 @@ func (t *tailing) tellSteps(ctx context.Context, node string, attempt int) {
 	})
 }
 
-// pullEvery is how often a node is asked how far a pull is.
+// pullEvery is how often to ask a node for the progress of a pull.
 const pullEvery = 300 * time.Millisecond
 
-// drawPull shows how far a node is with the image of a task, on a line of the terminal
-// that stop removes again.
+// drawPull shows the progress of a pull of a task's image, on a line of the terminal that stop
+// removes.
 func (t *tailing) drawPull(ctx context.Context, c *nodeapi.Client, image string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -24,13 +24,13 @@ and ends with its exit code; Ctrl-C ends the command, and not the task.
   escher logs --tail 20 -f TASK     the last lines, and what comes
   escher logs --attempt 2 TASK      one attempt; -p is the one before the last`
 
-// logFlags say what of a log is shown.
+// logFlags select a part of a log.
 type logFlags struct {
 	follow, previous bool
 	attempt, tail    int
 }
 
-// NewLogs makes the command that shows what tasks wrote.
+// NewLogs returns the command that shows the output of tasks.
 func NewLogs(f *cmdutil.Factory) *cobra.Command {
 	var flags logFlags
 	cmd := &cobra.Command{
@@ -103,8 +103,8 @@ func logs(ctx context.Context, f *cmdutil.Factory, name string, flags logFlags) 
 	return nil
 }
 
-// tasksNamed returns the ids of the task, or of the tasks of the job, whose id is name or
-// begins with it.
+// tasksNamed returns the ids of the task, or of the tasks of the job, whose id is name or begins
+// with it.
 func tasksNamed(ctx context.Context, client *controlplane.Client, name string) ([]string, error) {
 	found, err := cmdutil.Find(ctx, client, name, controlplane.Tasks, controlplane.Jobs)
 	if err != nil || found.Kind == controlplane.Tasks {
@@ -124,8 +124,7 @@ func tasksNamed(ctx context.Context, client *controlplane.Client, name string) (
 	return ids, nil
 }
 
-// showLogs shows what a task wrote so far. It is an error if a task that is asked for
-// alone wrote nothing that is kept.
+// showLogs shows the output of a task so far. With single, it is an error if there is none.
 func showLogs(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, id string, flags logFlags, single bool, out io.Writer) error {
 	t, err := client.Status(ctx, id)
 	if err != nil {

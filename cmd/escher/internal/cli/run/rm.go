@@ -20,7 +20,7 @@ keeps them.
   escher rm --force train-m4q9      stops it first, and waits for its end
   escher rm --ended                 all that has ended in the namespace`
 
-// NewRm makes the command that forgets what has ended.
+// NewRm returns the command that deletes ended tasks and jobs.
 func NewRm(f *cmdutil.Factory) *cobra.Command {
 	var force, ended bool
 	cmd := &cobra.Command{
@@ -64,8 +64,7 @@ func NewRm(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// endedTargets returns the jobs of which all tasks have ended, and the tasks of none
-// that have.
+// endedTargets returns the jobs whose tasks have all ended, and the ended tasks without a job.
 func endedTargets(ctx context.Context, client *controlplane.Client) ([]cmdutil.Named, error) {
 	all, _, err := client.Tasks(ctx)
 	if err != nil {
@@ -91,7 +90,7 @@ func endedTargets(ctx context.Context, client *controlplane.Client) ([]cmdutil.N
 	return out, nil
 }
 
-// stopFirst stops what has not ended, and waits until it has.
+// stopFirst stops the tasks that have not ended, and waits until they have.
 func stopFirst(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, targets []cmdutil.Named) error {
 	flags := stopFlags{reason: "stopped by escher rm", wait: true}
 	ids, err := flags.stop(ctx, client, targets)
@@ -101,7 +100,7 @@ func stopFirst(ctx context.Context, f *cmdutil.Factory, client *controlplane.Cli
 	return flags.waitFor(ctx, f, cmdutil.Direct{Client: client}, ids)
 }
 
-// remove forgets targets; what was checked of all is checked before the first is gone.
+// remove deletes targets. It checks all of them before it deletes the first.
 func remove(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, targets []cmdutil.Named) error {
 	tasks, err := cmdutil.TasksOf(ctx, client, targets)
 	if err != nil {

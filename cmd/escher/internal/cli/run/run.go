@@ -1,4 +1,4 @@
-// Package run holds the commands that submit, follow and end tasks: run, submit, wait, logs, stop, rm.
+// Package run holds the commands for the life of tasks: run, submit, wait, logs, stop, rm.
 package run
 
 import (
@@ -32,7 +32,7 @@ logs -f ID, its end by escher wait ID, and end it by escher stop ID.
 
 What a file describes is for escher submit.`
 
-// NewRun makes the command that submits tasks.
+// NewRun returns the command that submits tasks.
 func NewRun(f *cmdutil.Factory) *cobra.Command {
 	var flags runFlags
 	cmd := &cobra.Command{
@@ -52,17 +52,16 @@ func NewRun(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// launching is what is to be launched.
+// launching is a checked submission.
 type launching struct {
 	subs []controlplane.Submission
-	// policies are what the tasks keep to, as one job.
+	// policies are those of the tasks, as one job.
 	policies []types.Policy
-	// image is to be made first, unless it has no name.
+	// image is to make first, unless it has no name.
 	image image.Spec
 }
 
-// launch checks all of it before anything is written. dash is how many arguments
-// stand before --.
+// launch checks everything before anything is written. dash is the number of arguments before --.
 func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launching, error) {
 	var l launching
 	command, err := r.split(f, args, dash)
@@ -81,7 +80,7 @@ func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launchin
 		}
 		r.image = l.image.Name
 		if len(command) > 0 {
-			// The binary is the command; what is given are its arguments.
+			// The binary is the command, and the arguments follow it.
 			command = append([]string{images.InImage(r.binary)}, command...)
 		}
 	}
@@ -100,7 +99,7 @@ func errPoliciesInside() error {
 	return types.Errorf(types.Precondition, "policies: a task cannot submit what has some: submit it outside, or leave them out")
 }
 
-// submit submits the tasks: one by itself, several, or what has policies, as a job.
+// submit submits the tasks: as a job if there are several, or policies.
 func (l launching) submit(ctx context.Context, tasks cmdutil.Tasks) (controlplane.Launched, error) {
 	job := controlplane.Job{Name: l.subs[0].Task.Name}
 	if direct, ok := tasks.(cmdutil.Direct); ok && len(l.policies) > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// runFlags say what a task is.
+// runFlags describe a task.
 type runFlags struct {
 	name                    string
 	cpu, memory, gpu        string
@@ -63,8 +63,8 @@ func (r *runFlags) Add(cmd *cobra.Command) {
 	r.policies.Add(flags)
 }
 
-// split tells image and command apart. dash is how many arguments stand before --,
-// -1 if it is not there. Inside a task the image is the task's own if none is named.
+// split separates image and command. dash is the number of arguments before --, -1 without it.
+// Inside a task the default image is the task's own.
 func (r *runFlags) split(f *cmdutil.Factory, args []string, dash int) (command []string, err error) {
 	switch {
 	case r.binary != "" && len(args) > 0 && dash != 0:
@@ -156,7 +156,7 @@ func (r *runFlags) task() (types.Task, error) {
 	return task, task.Validate()
 }
 
-// physical is what the flags of their own ask for.
+// physical returns the requests of flags such as --cpu.
 func (r *runFlags) physical() (types.Requests, error) {
 	suffix := ""
 	if r.reservation != "" {

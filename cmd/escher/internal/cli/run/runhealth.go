@@ -12,8 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// healthFlags say how it is found out whether a task does its work, and how it is told
-// that it has to end.
+// healthFlags say how to check the health of a task, and how to warn it before it ends.
 type healthFlags struct {
 	command, http, tcp             string
 	interval, timeout, startPeriod time.Duration
@@ -36,7 +35,7 @@ func (h *healthFlags) Add(flags *pflag.FlagSet) {
 	flags.BoolVar(&h.init, "init", false, "run it below a small init, which passes on signals and waits for processes that nobody waits for")
 }
 
-// look adds what the flags say to a spec.
+// look adds the flags to a spec.
 func (h *healthFlags) look(out *types.Spec) error {
 	var errs []error
 	for _, make := range []func() (*types.Check, error){h.execCheck, h.httpCheck, h.tcpCheck} {
@@ -56,12 +55,12 @@ func (h *healthFlags) look(out *types.Spec) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// detailed reports whether something is said of a check.
+// detailed reports whether a detail of a check is given.
 func (h *healthFlags) detailed() bool {
 	return h.interval != 0 || h.timeout != 0 || h.startPeriod != 0 || h.retries != 0 || h.then != ""
 }
 
-// execCheck is the check that --health-cmd makes, nil if none.
+// execCheck is the check of --health-cmd, nil if none.
 func (h *healthFlags) execCheck() (*types.Check, error) {
 	if h.command == "" {
 		return nil, nil
@@ -76,7 +75,7 @@ func (h *healthFlags) execCheck() (*types.Check, error) {
 	return c, nil
 }
 
-// httpCheck is the check that --health-http makes, nil if none.
+// httpCheck is the check of --health-http, nil if none.
 func (h *healthFlags) httpCheck() (*types.Check, error) {
 	if h.http == "" {
 		return nil, nil
@@ -92,7 +91,7 @@ func (h *healthFlags) httpCheck() (*types.Check, error) {
 	return c, nil
 }
 
-// tcpCheck is the check that --health-tcp makes, nil if none.
+// tcpCheck is the check of --health-tcp, nil if none.
 func (h *healthFlags) tcpCheck() (*types.Check, error) {
 	if h.tcp == "" {
 		return nil, nil
@@ -100,7 +99,7 @@ func (h *healthFlags) tcpCheck() (*types.Check, error) {
 	return &types.Check{Name: "tcp", TCP: &types.TCPCheck{Port: h.tcp}}, nil
 }
 
-// parseWarn reads SIGNAL@TIME, nil if text is empty. A number is seconds.
+// parseWarn reads SIGNAL@TIME, nil if text is empty. A number means seconds.
 func parseWarn(text string) (*types.Warn, error) {
 	if text == "" {
 		return nil, nil

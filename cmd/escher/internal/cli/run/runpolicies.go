@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// PolicyFlags say what the tasks keep to together.
+// PolicyFlags are the policies of the tasks.
 type PolicyFlags struct {
 	gang, perNode, maxSkew         int
 	elastic                        int
@@ -26,7 +26,7 @@ type PolicyFlags struct {
 	nearWait                       time.Duration
 	after, prefer, others          []string
 
-	// given are the flags, to know which were.
+	// given are the flags, to know which are given.
 	given *pflag.FlagSet
 }
 
@@ -68,10 +68,10 @@ func (p parameters) set(name, text string) parameters {
 	return p
 }
 
-// wrote reports whether a flag is given, be it 0.
+// wrote reports whether a flag is given, even as 0.
 func (p *PolicyFlags) wrote(flag string) bool { return p.given != nil && p.given.Changed(flag) }
 
-// taking sets a field to what a flag says, if that is given.
+// taking sets a field to the value of a flag, if that is given.
 func (p *PolicyFlags) taking(with parameters, name, flag string, value any) parameters {
 	if p.wrote(flag) {
 		with[name] = value
@@ -79,7 +79,7 @@ func (p *PolicyFlags) taking(with parameters, name, flag string, value any) para
 	return with
 }
 
-// Policies makes what the flags say, in the order of the flags.
+// Policies makes the policies of the flags, in the order of the flags.
 func (p *PolicyFlags) Policies() ([]types.Policy, error) {
 	m := policyMaker{known: policy.KnownPolicies()}
 	m.fail(p.empty())
@@ -149,7 +149,7 @@ func (p *PolicyFlags) Policies() ([]types.Policy, error) {
 	return m.made, errors.Join(m.errs...)
 }
 
-// preferring makes what the flags say of the places that are preferred.
+// preferring makes the policy of the flags for preferred places.
 func (p *PolicyFlags) preferring(m *policyMaker) {
 	with, err := preferred(p.prefer)
 	switch {
@@ -160,7 +160,7 @@ func (p *PolicyFlags) preferring(m *policyMaker) {
 	}
 }
 
-// ranked makes what the flags say of who comes before whom.
+// ranked makes the policies of the flags for the order of tasks.
 func (p *PolicyFlags) ranked(m *policyMaker) {
 	if p.preempt {
 		m.Add("preempt", nil)
@@ -173,8 +173,8 @@ func (p *PolicyFlags) ranked(m *policyMaker) {
 	}
 }
 
-// empty finds flags that are given without saying anything, as of a variable that is not set:
-// tasks must not begin without what was to hold for them.
+// empty finds flags with an empty value, such as that of an unset variable: tasks must not begin
+// without the policy that was meant.
 func (p *PolicyFlags) empty() error {
 	if p.given == nil {
 		return nil
@@ -191,7 +191,7 @@ func (p *PolicyFlags) empty() error {
 	return errors.Join(errs...)
 }
 
-// loose finds flags that are about others that are not given.
+// loose finds flags that need another flag that is not given.
 func (p *PolicyFlags) loose() error {
 	switch {
 	case p.gang < 0:
@@ -261,7 +261,7 @@ func preferred(texts []string) (parameters, error) {
 	return with, nil
 }
 
-// Place adds a part of a place to it, of which text is all.
+// Place adds a part of a place; text is the whole place.
 func (p parameters) Place(part, text string) error {
 	kind, value, _ := strings.Cut(part, "/")
 	key, amount, assigned := strings.Cut(part, "=")
@@ -294,7 +294,7 @@ func (p parameters) into(field string) parameters {
 	return p[field].(parameters)
 }
 
-// policyMaker makes policies, and goes on after an error.
+// policyMaker makes policies, and continues after an error.
 type policyMaker struct {
 	known manifest.Policies
 	made  []types.Policy

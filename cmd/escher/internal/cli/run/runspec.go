@@ -19,7 +19,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// specFlags say what is run, and how.
+// specFlags say what to run, and how.
 type specFlags struct {
 	env, envFiles   []string
 	workdir, user   string
@@ -51,7 +51,7 @@ func (s *specFlags) Add(cmd *cobra.Command) {
 	s.health.Add(flags)
 }
 
-// spec makes what the flags say.
+// spec makes the spec of the flags.
 func (s *specFlags) spec(f *cmdutil.Factory, image string, command []string) (*types.Spec, error) {
 	out := &types.Spec{Image: image, Command: command, Dir: s.workdir, User: s.user, Grace: s.grace}
 	var errs []error
@@ -103,7 +103,7 @@ func (s *specFlags) environment(f *cmdutil.Factory) ([]string, error) {
 	return latest(append(env, given...)), nil
 }
 
-// Variables completes each that is only a name.
+// Variables gives a value to each that is only a name.
 func Variables(f *cmdutil.Factory, field string, texts []string) ([]string, error) {
 	var env []string
 	for _, text := range texts {
@@ -116,7 +116,7 @@ func Variables(f *cmdutil.Factory, field string, texts []string) ([]string, erro
 	return env, nil
 }
 
-// variable completes NAME by the value that it has here.
+// variable completes NAME with its value in this environment.
 func variable(f *cmdutil.Factory, field, text string) (string, error) {
 	if strings.HasPrefix(text, "=") {
 		return "", types.Errorf(types.Invalid, "%s: %q has no name: write NAME=value", field, text)
@@ -131,7 +131,7 @@ func variable(f *cmdutil.Factory, field, text string) (string, error) {
 	return text + "=" + value, nil
 }
 
-// latest keeps the last value of each variable, where the first one was.
+// latest keeps the last value of each variable, at its first place.
 func latest(env []string) []string {
 	var out []string
 	at := make(map[string]int)
@@ -147,8 +147,7 @@ func latest(env []string) []string {
 	return out
 }
 
-// readEnvFile reads lines of NAME=value or NAME; empty ones and those that begin
-// with # are left out.
+// readEnvFile reads lines of NAME=value or NAME; it skips empty lines and those that begin with #.
 func readEnvFile(f *cmdutil.Factory, name string) ([]string, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -231,7 +230,7 @@ func (s *specFlags) parseRestart() (*types.Restart, error) {
 	return r, nil
 }
 
-// checkBinary refuses what cannot run in an image of its own.
+// checkBinary refuses a binary that cannot run in an image of its own.
 func checkBinary(name string) error {
 	file, err := elf.Open(name)
 	if err != nil {

@@ -24,10 +24,10 @@ A task that asks for a warning (run --signal) gets that at once, and its stop si
 much later; a grace shorter than its own leaves no time for that. A task that is being
 stopped is stopped sooner by a shorter grace.`
 
-// stopsAtOnce is how many tasks are asked to stop at a time.
+// stopsAtOnce is the most tasks to stop at a time.
 const stopsAtOnce = 16
 
-// stopFlags say how tasks are to be stopped.
+// stopFlags say how to stop tasks.
 type stopFlags struct {
 	grace  time.Duration
 	graced bool
@@ -35,7 +35,7 @@ type stopFlags struct {
 	wait   bool
 }
 
-// NewStop makes the command that ends tasks.
+// NewStop returns the command that stops tasks.
 func NewStop(f *cmdutil.Factory) *cobra.Command {
 	var flags stopFlags
 	cmd := &cobra.Command{
@@ -81,7 +81,7 @@ func NewStop(f *cmdutil.Factory) *cobra.Command {
 func (s *stopFlags) inside(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids []string) error {
 	grace := s.grace
 	if !s.graced {
-		grace = 0 // which is that of its spec
+		grace = 0 // means that of its spec
 	}
 	for _, id := range ids {
 		if err := tasks.Stop(ctx, id, controlplane.StopOptions{Reason: s.reason, Grace: grace}); err != nil {
@@ -132,8 +132,7 @@ func (s *stopFlags) stop(ctx context.Context, client *controlplane.Client, targe
 	return ids, g.Wait()
 }
 
-// graceOf returns the grace that was given, or that of the spec; known are those that
-// were looked up.
+// graceOf returns the given grace, or that of the spec; known caches those of specs.
 func (s *stopFlags) graceOf(ctx context.Context, client *controlplane.Client, digest string, known map[string]time.Duration) (time.Duration, error) {
 	if s.graced {
 		return s.grace, nil

@@ -25,16 +25,16 @@ docs/jobs.md explains it.
   escher submit -f task.yaml --count 100
   escher wait $(escher submit -f job.yaml)`
 
-// submitFlags say what is submitted, and how.
+// submitFlags say what to submit, and how.
 type submitFlags struct {
 	file  string
 	count int
-	// counted tells that count was given.
+	// counted reports whether count is given.
 	counted bool
 	attach  bool
 }
 
-// NewSubmit makes the command that launches what a file describes.
+// NewSubmit returns the command that launches the tasks and jobs in a file.
 func NewSubmit(f *cmdutil.Factory) *cobra.Command {
 	var flags submitFlags
 	cmd := &cobra.Command{
@@ -113,7 +113,7 @@ func (s *submitFlags) submit(ctx context.Context, f *cmdutil.Factory, docs []man
 	return nil
 }
 
-// expand has the policies of jobs add what they ask for.
+// expand adds the requests of the policies of jobs.
 func expand(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) error {
 	if direct, ok := tasks.(cmdutil.Direct); ok {
 		return d.Expand(ctx, policy.NewLibrary(direct.Client))
@@ -124,8 +124,8 @@ func expand(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) error {
 	return nil
 }
 
-// launchAll launches what was decided: outside in one transaction if it fits, in a
-// task one document after the other.
+// launchAll launches a decision: outside a task in one transaction if it fits, in a task one
+// document after the other.
 func launchAll(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) error {
 	if direct, ok := tasks.(cmdutil.Direct); ok {
 		return d.Perform(ctx, direct.Client)

@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// NewWait makes the command that waits for tasks.
+// NewWait returns the command that waits for tasks.
 func NewWait(f *cmdutil.Factory) *cobra.Command {
 	var until string
 	var timeout time.Duration
@@ -60,7 +60,7 @@ func NewWait(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// tooLong says it in words if the time was up.
+// tooLong describes a timeout in words.
 func tooLong(err error, timeout time.Duration, ids []string, reached map[string]types.Status) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -76,8 +76,8 @@ func parseUntil(text string) (controlplane.Until, error) {
 	return until, nil
 }
 
-// endOf says what became of tasks that did not succeed, and returns the exit code
-// of the first of them.
+// endOf prints the outcome of tasks that did not succeed, and returns the exit code of the first of
+// them.
 func endOf(f *cmdutil.Factory, statuses map[string]types.Status) error {
 	code := 0
 	for _, id := range slices.Sorted(maps.Keys(statuses)) {

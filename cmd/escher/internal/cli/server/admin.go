@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// NewAdmin makes the group of commands for the administrator of a cluster.
+// NewAdmin returns the group of commands for the administrator of a cluster.
 func NewAdmin(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin",
@@ -28,7 +28,7 @@ again 30 s later. Tasks that were bound in the backup wait for their next attemp
 Servers notice by themselves that a snapshot was restored. After the files of etcd were copied
 back only this command tells: give it as soon as etcd serves, before the servers are started.`
 
-// newAdminRestored makes the command that begins a new epoch.
+// newAdminRestored returns the command that begins a new epoch.
 func newAdminRestored(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:     "restored",

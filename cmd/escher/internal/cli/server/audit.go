@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// findingRow is a guarantee that does not hold, as it is printed.
+// findingRow is a row of a list of broken invariants.
 type findingRow struct{ audit.Finding }
 
 // Header returns the columns.
@@ -23,7 +23,7 @@ func (findingRow) Header() []table.Column {
 	return table.Columns("revision", "guarantee", "object", "what is wrong")
 }
 
-// NewAudit makes the command that checks the invariants.
+// NewAudit returns the command that checks the invariants.
 func NewAudit(f *cmdutil.Factory) *cobra.Command {
 	var follow bool
 	var logs executionFlags
@@ -119,7 +119,7 @@ func printReport(f *cmdutil.Factory, report audit.Report) error {
 	return verdict(len(report.Findings))
 }
 
-// followAudit prints what is found as it is found.
+// followAudit prints findings as they appear.
 func followAudit(ctx context.Context, f *cmdutil.Factory, store controlplane.Store) error {
 	total, revisions := 0, 0
 	err := audit.Follow(ctx, store, nil, func(_ int64, found []audit.Finding) error {
@@ -138,7 +138,7 @@ func followAudit(ctx context.Context, f *cmdutil.Factory, store controlplane.Sto
 	return verdict(total)
 }
 
-// spoken has findings name what to do as command lines.
+// spoken gives findings the remedy as command lines.
 func spoken(found []audit.Finding) {
 	for i := range found {
 		found[i].Text = found[i].Text.In(howto.Say)

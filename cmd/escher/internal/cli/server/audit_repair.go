@@ -30,7 +30,7 @@ func (r *repairFlags) Add(flags *pflag.FlagSet) {
 	flags.BoolVarP(&r.yes, "yes", "y", false, "repair without asking, with --repair")
 }
 
-// repair repairs the key, if the answer to its question is yes.
+// repair repairs the key, if the user answers yes.
 func (r *repairFlags) repair(ctx context.Context, f *cmdutil.Factory, store controlplane.Store) error {
 	plan, err := audit.PlanRepair(ctx, store, r.key, time.Now())
 	if err != nil {

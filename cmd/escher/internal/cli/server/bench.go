@@ -31,10 +31,10 @@ of any cluster, in the columns that docs/performance.md lists.
 Every run ends with an audit of the state; a violation fails it. Without --scenario and
 --trace it lists what can be measured.`
 
-// BenchProgram is the name of the program that measures. It lies beside escher.
+// BenchProgram is the name of the benchmark program. It is in the directory of escher.
 const BenchProgram = "escher-bench"
 
-// benchConfig is what escher bench tells the program that measures: the fields of
+// benchConfig is the configuration that escher bench passes to the benchmark program: the fields of
 // bench.Config in package e2e/bench.
 type benchConfig struct {
 	Scenario, Escher, Dir     string
@@ -47,7 +47,7 @@ type benchConfig struct {
 	Width                     int
 }
 
-// NewBench makes the command that measures.
+// NewBench returns the command that runs benchmarks.
 func NewBench(f *cmdutil.Factory) *cobra.Command {
 	cfg := benchConfig{}
 	cmd := &cobra.Command{
@@ -86,8 +86,8 @@ func NewBench(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// bench has the program beside this one measure. It ends with the exit code of that program,
-// which has said why.
+// bench runs the benchmark program. It exits with the exit code of that program, which has printed
+// the reason.
 func bench(f *cmdutil.Factory, ctx context.Context, cfg benchConfig) error {
 	cmd, err := benchCommand(f, ctx, "run")
 	if err != nil {
@@ -114,8 +114,8 @@ func bench(f *cmdutil.Factory, ctx context.Context, cfg benchConfig) error {
 	return nil
 }
 
-// benchCommand returns the call of the program that measures. An interrupt asks that program
-// to end in order, as it has processes of its own.
+// benchCommand returns the call of the benchmark program. An interrupt asks that program to end
+// gracefully, because it has processes of its own.
 func benchCommand(f *cmdutil.Factory, ctx context.Context, verb string) (*exec.Cmd, error) {
 	self, err := f.Executable()
 	if err != nil {
@@ -130,7 +130,7 @@ func benchCommand(f *cmdutil.Factory, ctx context.Context, verb string) (*exec.C
 	return cmd, nil
 }
 
-// scenarios returns what can be measured: name, tab, and what the scenario is about.
+// scenarios returns the benchmarks: name, tab, and description.
 func scenarios(f *cmdutil.Factory, ctx context.Context) ([]string, error) {
 	cmd, err := benchCommand(f, ctx, "scenarios")
 	if err != nil {
@@ -143,7 +143,7 @@ func scenarios(f *cmdutil.Factory, ctx context.Context) ([]string, error) {
 	return strings.Split(strings.TrimSpace(string(text)), "\n"), nil
 }
 
-// listScenarios prints what can be measured.
+// listScenarios prints the benchmarks.
 func listScenarios(f *cmdutil.Factory, ctx context.Context) error {
 	all, err := scenarios(f, ctx)
 	if err != nil {

@@ -28,7 +28,7 @@ unless --keep is given. Killed, it leaves them running for some seconds: it adop
 when it is run in the same directory again by then; else a watchdog has ended them, and
 they are run again.`
 
-// devFlags say what cluster to run.
+// devFlags describe the cluster to run.
 type devFlags struct {
 	nodes           int
 	cpu, memory     string
@@ -43,7 +43,7 @@ type devFlags struct {
 	logs            flagset.LoggingFlags
 }
 
-// NewDev makes the command that runs a cluster.
+// NewDev returns the command that runs a cluster.
 func NewDev(f *cmdutil.Factory) *cobra.Command {
 	var flags devFlags
 	cmd := &cobra.Command{
@@ -83,7 +83,7 @@ func NewDev(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// config makes the configuration.
+// config returns the configuration.
 func (d *devFlags) config(f *cmdutil.Factory) (dev.Config, error) {
 	var cfg dev.Config
 	dir, err := f.Dir()
@@ -127,7 +127,7 @@ func (d *devFlags) config(f *cmdutil.Factory) (dev.Config, error) {
 		Progress: f.ProgressLine,
 		Ready:    func(info dev.Info) { greet(f, dir, info) },
 	}
-	// Nothing is made before all is known to be right.
+	// Everything is checked before anything is created.
 	return cfg, cfg.Validate()
 }
 
@@ -148,15 +148,15 @@ func parseNodeLabels(texts []string) (map[string][]types.Label, error) {
 	return labels, nil
 }
 
-// greet says that the cluster is there, and how to use it.
+// greet says that the cluster runs, and how to use it.
 func greet(f *cmdutil.Factory, dir dev.Dir, info dev.Info) {
 	fmt.Fprintf(f.Out, "ready: %d nodes, etcd at %s\n", len(info.Nodes), info.Endpoint)
 	fmt.Fprintf(f.Out, "  export ESCHER_DIR=%s\n  escher nodes\n", dir)
 	fmt.Fprintf(f.Out, "programs connect to ESCHER_ENDPOINTS=%s; the log is %s\n", info.Endpoint, dir.LogFile())
 }
 
-// openLog returns the log of the cluster: a file in its directory, and the error
-// output too if it is to be shown.
+// openLog returns the log of the cluster: a file in its directory, and the error output too if the
+// flags say so.
 func openLog(dir dev.Dir, f *cmdutil.Factory, flags *devFlags) (log *zap.Logger, closeLog func(), err error) {
 	shown, err := flags.logs.Core(f.Err)
 	if err != nil {

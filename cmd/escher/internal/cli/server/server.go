@@ -1,4 +1,4 @@
-// Package server holds the commands that run, measure and check clusters: dev, server, admin, audit, bench.
+// Package server holds the commands for whole clusters: dev, server, admin, audit, bench.
 package server
 
 import (
@@ -27,10 +27,10 @@ waits while etcd is away. Machines that run tasks run escher agent.
 
 Metrics and health are at --ops: /metrics, /healthz, /readyz; see docs/monitoring.md.`
 
-// placementHelp is what servers and dev say of --placement.
+// placementHelp is the help of --placement of servers and dev.
 const placementHelp = "spread or pack: of the nodes that fit a task, take the least loaded or the fullest"
 
-// NewServer makes the command that runs a scheduler and a collector.
+// NewServer returns the command that runs a scheduler and a garbage collector.
 func NewServer(f *cmdutil.Factory) *cobra.Command {
 	var cfg parts.ServerConfig
 	var logs flagset.LoggingFlags

@@ -25,7 +25,7 @@ func Describable() []controlplane.Kind {
 	return []controlplane.Kind{controlplane.Tasks, controlplane.Jobs, controlplane.Reservations, controlplane.Nodes}
 }
 
-// NewDescribe makes the command that tells everything about one thing.
+// NewDescribe returns the command that describes an object.
 func NewDescribe(f *cmdutil.Factory) *cobra.Command {
 	var env bool
 	cmd := &cobra.Command{
@@ -65,14 +65,14 @@ func NewDescribe(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// description is what is told: by its fields, or as text.
+// description is a description: encoded by its fields, or as text.
 type description interface{ Write(w io.Writer) error }
 
-// describing is what descriptions are made of.
+// describing is the input of descriptions.
 type describing struct {
 	f      *cmdutil.Factory
 	client *controlplane.Client
-	// why is what is described, explained, and view what was read for that.
+	// why is the explanation of the object, and view what was read for it.
 	why  policy.Explained
 	view *cluster.View
 	// env shows the values of environment variables.
@@ -93,7 +93,7 @@ func (d *describing) describe(ctx context.Context, it cmdutil.Named) (descriptio
 	return d.Node(it.ID)
 }
 
-// gone says that something is not there any more, since it was looked for.
+// gone says that an object was deleted after it was found.
 func gone(it cmdutil.Named) error {
 	return types.Errorf(types.NotFound, "%s is not there any more: look again", it)
 }

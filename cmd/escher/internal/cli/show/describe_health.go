@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// checkText says what a check looks at, how often, and what becomes of it.
+// checkText says what a check looks at, how often, and what a failure does.
 func checkText(c types.Check) string {
 	c = c.WithDefaults()
 	what := ""
@@ -33,7 +33,7 @@ func checkText(c types.Check) string {
 	return text + ", then " + string(c.Then)
 }
 
-// writeHealth writes how it is looked at, and told to end.
+// writeHealth writes the checks and the warning before the end.
 func (t *taskDescription) writeHealth(s *render.Sheet) {
 	for _, c := range t.spec.Checks {
 		s.Line("  check", checkText(c))

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// writeIsolation writes which limits and rights it has, where they are not the usual ones.
+// writeIsolation writes the limits and rights that differ from the default.
 func (t *taskDescription) writeIsolation(s *render.Sheet) {
 	if t.spec.Pids > 0 {
 		s.Line("  processes", "at most "+strconv.Itoa(t.spec.Pids))

@@ -16,18 +16,18 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// jobDescription is everything about a job.
+// jobDescription describes a job.
 type jobDescription struct {
 	jobRow
 	Namespace string    `json:"namespace"`
 	List      []TaskRow `json:"list"`
-	// Policies are what its tasks keep to, nil if nothing.
+	// Policies are those of its tasks, nil if there are none.
 	Policies *policiesDescription `json:"policies,omitempty"`
 
 	now time.Time
 }
 
-// mostListed bounds how many tasks a description lists as text.
+// mostListed is the most tasks that a description lists as text.
 const mostListed = 20
 
 // job describes a job.
@@ -59,7 +59,7 @@ func (j *jobDescription) Write(w io.Writer) error {
 	return s.End()
 }
 
-// tasksText lists tasks, those first of which something is to be said.
+// tasksText lists tasks, those with a message first.
 func tasksText(tasks []TaskRow, more string) []string {
 	var lines []string
 	for _, notable := range []bool{true, false} {
@@ -83,7 +83,7 @@ func tasksText(tasks []TaskRow, more string) []string {
 	return lines
 }
 
-// reservationDescription is everything about a reservation.
+// reservationDescription describes a reservation.
 type reservationDescription struct {
 	resource.ReservationRow
 	Namespace  string            `json:"namespace"`
@@ -93,7 +93,7 @@ type reservationDescription struct {
 	Session    string            `json:"session,omitempty"`
 	Submitted  *time.Time        `json:"submitted,omitempty"`
 	Why        *policy.Explained `json:"why,omitempty"`
-	// Drawing are the tasks that hold something of it.
+	// Drawing are the tasks that draw on it.
 	Drawing []TaskRow `json:"drawing,omitempty"`
 
 	now time.Time
@@ -167,7 +167,7 @@ func (r *reservationDescription) Write(w io.Writer) error {
 	return s.End()
 }
 
-// nodeDescription is everything about a node.
+// nodeDescription describes a node.
 type nodeDescription struct {
 	cluster.NodeState
 	Address string    `json:"address,omitempty"`
@@ -179,7 +179,7 @@ type nodeDescription struct {
 	now time.Time
 }
 
-// Node describes a node, with what the namespace sees of it.
+// Node describes a node, as its namespace sees it.
 func (d *describing) Node(name string) (description, error) {
 	state := d.view.Show(d.client.Namespace()).Node(name)
 	n := d.view.Nodes[name]
@@ -202,7 +202,7 @@ func (d *describing) Node(name string) (description, error) {
 	return out, nil
 }
 
-// drainText says how a node is drained, and how far that is.
+// drainText describes the drain of a node, and its progress.
 func (n *nodeDescription) drainText() string {
 	text := string(n.Drain)
 	if n.DrainBy != nil {

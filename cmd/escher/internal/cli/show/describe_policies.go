@@ -20,20 +20,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// policiesDescription is everything about the policies of a job, or a shared one.
+// policiesDescription describes the policies of a job, or a shared one.
 type policiesDescription struct {
 	policy.KeptRow
 	Namespace string `json:"namespace"`
-	// Resources and Reservations are what they have made.
+	// Resources and Reservations are those that the policies created.
 	Resources    []resource.AmountsRow     `json:"resources,omitempty"`
 	Reservations []resource.ReservationRow `json:"reservations,omitempty"`
-	// Says is what they say of the tasks that wait, a sentence each.
+	// Says are their explanations for waiting tasks, a sentence each.
 	Says []string `json:"says,omitempty"`
-	// Others are the kinds that this version does not know: somebody else's.
+	// Others are the kinds that this version does not know: those of other programs.
 	Others []string `json:"others,omitempty"`
 }
 
-// NewPoliciesDescribe makes the command that tells everything about what is kept.
+// NewPoliciesDescribe returns the command that describes policies.
 func NewPoliciesDescribe(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe JOB|POLICY",
@@ -54,7 +54,7 @@ func NewPoliciesDescribe(f *cmdutil.Factory) *cobra.Command {
 	}
 }
 
-// showPolicies shows all about what is kept under an id.
+// showPolicies describes the policies with an id.
 func showPolicies(f *cmdutil.Factory, ctx context.Context, client *controlplane.Client, id string) error {
 	s, err := policy.PoliciesOf(ctx, client, id, 0, time.Now())
 	if err != nil {
@@ -67,8 +67,8 @@ func showPolicies(f *cmdutil.Factory, ctx context.Context, client *controlplane.
 	return f.Show(d, id, d.Write)
 }
 
-// findOrShared is find, or the id of a shared policy: that comes before what merely begins
-// with its name.
+// findOrShared is cmdutil.Find, or returns the id of a shared policy: that comes before objects
+// whose ids only begin with the name.
 func findOrShared(ctx context.Context, client *controlplane.Client, name string, kinds ...controlplane.Kind) (it cmdutil.Named, shared string, err error) {
 	it, err = cmdutil.Find(ctx, client, name, kinds...)
 	if err == nil && it.ID == name || types.ValidateName("id", name) != nil {
@@ -86,10 +86,10 @@ func findOrShared(ctx context.Context, client *controlplane.Client, name string,
 	return it, "", err
 }
 
-// Describe tells what is to be known of the policies.
+// Describe describes policies.
 func Describe(s *policy.PolicySaying) *policiesDescription {
 	view := s.View
-	if view == nil { // too much to read: what is kept is known
+	if view == nil { // too much to read: only the policies are known
 		view = cluster.New()
 		view.Policies[s.ID] = &cluster.Cell[types.Policies]{V: s.Kept}
 	}
@@ -108,7 +108,7 @@ func Describe(s *policy.PolicySaying) *policiesDescription {
 	return d
 }
 
-// made lists what the policies have made.
+// made lists the objects that the policies created.
 func made(s *policy.PolicySaying) ([]resource.AmountsRow, []resource.ReservationRow) {
 	if s.View == nil {
 		return nil, nil
@@ -143,7 +143,7 @@ func (d *policiesDescription) Write(w io.Writer) error {
 	return s.End()
 }
 
-// writePolicies writes what they are, have made, and say.
+// writePolicies writes the policies, their objects, and their explanations.
 func (d *policiesDescription) writePolicies(s *render.Sheet) {
 	var kept []string
 	for _, p := range d.Policies {
@@ -167,7 +167,7 @@ func (d *policiesDescription) writePolicies(s *render.Sheet) {
 	s.Text("Say", d.Says)
 }
 
-// madeText lists resources: where there is the same on several nodes, once.
+// madeText lists resources: equal amounts on several nodes once.
 func madeText(rows []resource.AmountsRow) []string {
 	type alike struct{ name, amount string }
 	at := make(map[alike][]string)
@@ -203,8 +203,7 @@ func few(names []string) []string {
 	return append(slices.Clone(names[:most]), "…")
 }
 
-// policiesOf describes the policies of the job that is described, or is that of the
-// task; nil if it has none.
+// policiesOf describes the policies of a job; nil if it has none.
 func (d *describing) policiesOf(ctx context.Context, job string) (*policiesDescription, error) {
 	if job == "" {
 		return nil, nil

@@ -19,25 +19,25 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// taskDescription is everything about a task.
+// taskDescription describes a task.
 type taskDescription struct {
 	TaskRow
 	Namespace string `json:"namespace"`
-	// Stopping says that it is to end, and why.
+	// Stopping says that the task is being stopped, and why.
 	Stopping string `json:"stopping,omitempty"`
-	// Description is the task as a file describes it.
+	// Description is the task in the form of a file.
 	Description manifest.Task `json:"task"`
-	// Ports are the numbers that it was given, by name.
+	// Ports are its port numbers, by name.
 	Ports map[string]int `json:"ports,omitempty"`
 	// Holds are what it holds on its node.
 	Holds []string `json:"holds,omitempty"`
-	// Policies are what the tasks of its job keep to, with their parameters.
+	// Policies are those of its job, with their parameters.
 	Policies []manifest.Policy `json:"policies,omitempty"`
-	// Why says where it is, above all why it waits.
+	// Why explains where it is, above all why it waits.
 	Why *policy.Explained `json:"why,omitempty"`
-	// Usage is what it uses, nil if it does not run, or its node does not tell.
+	// Usage is its current usage, nil if it does not run, or if its node does not report it.
 	Usage *sampled.Task `json:"usage,omitempty"`
-	// Events are what happened to the present attempt last, as its node tells.
+	// Events are the last events of the current attempt on its node.
 	Events []nodeapi.Event `json:"events,omitempty"`
 
 	task   *types.Task
@@ -86,7 +86,7 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 	return out, nil
 }
 
-// holding notes what a binding holds, and which ports.
+// holding sets the holdings and ports of a binding.
 func (t *taskDescription) holding(b *cluster.BindingValue, ns string) {
 	for _, h := range b.Holds {
 		t.Holds = append(t.Holds, render.HoldingText(h, ns))
@@ -102,7 +102,7 @@ func (t *taskDescription) holding(b *cluster.BindingValue, ns string) {
 	}
 }
 
-// events are what happened last to an attempt, none if its node does not tell soon.
+// events are the last events of an attempt, none if its node does not answer soon.
 func (d *describing) events(ctx context.Context, id cluster.ID, node string, attempt int) []nodeapi.Event {
 	const soon, most = 2 * time.Second, 10
 	ctx, cancel := context.WithTimeout(ctx, soon)
@@ -145,7 +145,7 @@ func (t *taskDescription) Write(w io.Writer) error {
 	return s.End()
 }
 
-// writeStatus writes how far it is.
+// writeStatus writes its status.
 func (t *taskDescription) writeStatus(s *render.Sheet) {
 	phase := render.PhaseText(t.Phase, t.Health)
 	if t.Node != "" {
@@ -186,7 +186,7 @@ func (t *taskDescription) writeStatus(s *render.Sheet) {
 	s.Lines("Ports", ports)
 }
 
-// writeNeeds writes what it asks for.
+// writeNeeds writes its requests.
 func (t *taskDescription) writeNeeds(s *render.Sheet) {
 	s.Group("Needs")
 	s.Line("  requests", cmdutil.First(render.RequestsText(t.task.Requests), "nothing"))
@@ -227,7 +227,7 @@ func withoutValues(spec *types.Spec) *types.Spec {
 	return &masked
 }
 
-// writeSpec writes what it runs.
+// writeSpec writes its spec.
 func (t *taskDescription) writeSpec(s *render.Sheet) {
 	s.Group("Runs")
 	s.Line("  image", t.spec.Image)

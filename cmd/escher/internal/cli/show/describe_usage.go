@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 )
 
-// usage is what an attempt uses; nil if its node does not tell soon.
+// usage is the usage of an attempt; nil if its node does not answer soon.
 func (d *describing) usage(ctx context.Context, id cluster.ID, node string, attempt int) *sampled.Task {
 	ctx, cancel := context.WithTimeout(ctx, cmdutil.TopAnswer)
 	defer cancel()
@@ -29,7 +29,7 @@ func (d *describing) usage(ctx context.Context, id cluster.ID, node string, atte
 	return &used
 }
 
-// writeUsage writes what it uses; what is not known is left out.
+// writeUsage writes the usage, without unknown values.
 func (t *taskDescription) writeUsage(s *render.Sheet) {
 	u := t.Usage
 	if u == nil {

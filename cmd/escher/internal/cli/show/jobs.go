@@ -16,14 +16,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// jobRow is a job as it is printed.
+// jobRow is a row of a list of jobs.
 type jobRow struct {
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"`
-	// Phase sums up those of its tasks: what waits or runs before what has ended.
+	// Phase sums up those of its tasks: waiting or running comes before ended.
 	Phase types.Phase `json:"phase"`
-	// Tasks is how many it has; Phases how many of those that are remembered are in
-	// each phase.
+	// Tasks is the number of its tasks; Phases is how many of the stored ones are in each phase.
 	Tasks     int                 `json:"tasks"`
 	Phases    map[types.Phase]int `json:"phases"`
 	Submitted *time.Time          `json:"submitted,omitempty"`
@@ -36,7 +35,7 @@ func (jobRow) Header() []table.Column {
 	return table.Columns("job", "name", "phase", "tasks", "pending", "running", "succeeded", "failed", "cancelled", "age")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (j jobRow) Row() []string {
 	count := func(phases ...types.Phase) string {
 		n := 0
@@ -51,7 +50,7 @@ func (j jobRow) Row() []string {
 	}
 }
 
-// NewJobs makes the command that lists jobs.
+// NewJobs returns the command that lists jobs.
 func NewJobs(f *cmdutil.Factory) *cobra.Command {
 	var all, watch bool
 	cmd := &cobra.Command{
@@ -123,7 +122,7 @@ func phaseOf(phases map[types.Phase]int) types.Phase {
 	return types.Succeeded
 }
 
-// phasesText says how many are in each phase.
+// phasesText formats the number of tasks in each phase.
 func phasesText(phases map[types.Phase]int) string {
 	text := ""
 	for _, p := range types.Phases() {

@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// newestTasks is how many tasks a table has at most, if nothing else is said.
+// newestTasks is the default limit of a table of tasks.
 const newestTasks = 500
 
 const psHelp = `Lists the tasks of the namespace: those that have not ended, with -a all of them.
@@ -31,7 +31,7 @@ type psFlags struct {
 	limit      int
 }
 
-// NewPs makes the command that lists tasks.
+// NewPs returns the command that lists tasks.
 func NewPs(f *cmdutil.Factory) *cobra.Command {
 	var flags psFlags
 	cmd := &cobra.Command{
@@ -76,7 +76,7 @@ func (p *psFlags) shown(row TaskRow) bool {
 
 func (p *psFlags) ofJob(row TaskRow) bool { return p.job == "" || row.Job == p.job }
 
-// list lists the tasks as they are.
+// list lists the tasks once.
 func (p *psFlags) list(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client) error {
 	now, all := time.Now(), 0
 	var rows []TaskRow
@@ -116,7 +116,7 @@ func (p *psFlags) newest(rows []TaskRow) []TaskRow {
 	slices.Sort(ages)
 	oldest := ages[p.limit-1]
 	newer, _ := slices.BinarySearch(ages, oldest)
-	left := p.limit - newer // of those that are as old as the oldest
+	left := p.limit - newer // of those as old as the oldest
 	return slices.DeleteFunc(rows, func(row TaskRow) bool {
 		if row.Age == oldest {
 			left--
@@ -126,7 +126,7 @@ func (p *psFlags) newest(rows []TaskRow) []TaskRow {
 	})
 }
 
-// listing is the list of tasks as it can be watched.
+// listing is the list of tasks to watch.
 func (p *psFlags) listing(ns string) cmdutil.Listing[TaskRow] {
 	return cmdutil.Listing[TaskRow]{
 		Kinds: []controlplane.Kind{controlplane.Tasks, controlplane.Statuses, controlplane.Jobs},
@@ -135,7 +135,7 @@ func (p *psFlags) listing(ns string) cmdutil.Listing[TaskRow] {
 	}
 }
 
-// TaskRows lists the tasks of a view for which keep is true, by id.
+// TaskRows lists the tasks of a view that keep selects, by id.
 func TaskRows(view *cluster.View, ns string, now time.Time, keep func(TaskRow) bool) []TaskRow {
 	var rows []TaskRow
 	for t := range view.Tasks() {

@@ -13,8 +13,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestPsListsTheNewest: of more tasks than are listed, and of many that are as old as one
-// another, the newest stay, whatever their names.
+// TestPsListsTheNewest: of more tasks than the limit, and of many of the same age, the newest stay,
+// whatever their names.
 func TestPsListsTheNewest(t *testing.T) {
 	p := psFlags{limit: 3}
 	for _, x := range []struct {
@@ -41,8 +41,7 @@ func TestPsListsTheNewest(t *testing.T) {
 	}
 }
 
-// TestPsOfVeryMany: what is left out while they are read is left out of what is listed, and
-// counted.
+// TestPsOfVeryMany leaves tasks out of the list while it reads them, and counts them.
 func TestPsOfVeryMany(t *testing.T) {
 	const many = 5000
 	store := memstore.New(memstore.WithLimits(controlplane.Limits{Ops: 1 << 20, Bytes: 1 << 30}))

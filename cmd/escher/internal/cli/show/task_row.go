@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TaskRow is a task as it is printed.
+// TaskRow is a row of a list of tasks.
 type TaskRow struct {
 	ID           string                `json:"id"`
 	Name         string                `json:"name,omitempty"`
@@ -45,7 +45,7 @@ func (TaskRow) Header() []table.Column {
 	return table.Columns("task", "phase", "node", "age", "exit", "(attempt)", "(restarts)", "(job)", "(requests)", "reason")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (t TaskRow) Row() []string {
 	return []string{
 		t.ID, render.PhaseText(t.Phase, t.Health), t.Node, render.Shortly(t.Age), t.exit(),
@@ -53,7 +53,7 @@ func (t TaskRow) Row() []string {
 	}
 }
 
-// exit is the exit code with which it has ended; empty if it has not, or never ran.
+// exit is the exit code; empty before the end, or if the task never ran.
 func (t TaskRow) exit() string {
 	if !t.Phase.Ended() || t.Phase != types.Succeeded && t.Started == nil && t.ExitCode == 0 {
 		return ""
@@ -77,7 +77,7 @@ func NewTaskRow(t controlplane.TaskState, now time.Time) TaskRow {
 	return row
 }
 
-// Needs says what the task requests, alternatives included.
+// Needs formats the requests of the task, alternatives included.
 func (t TaskRow) Needs() string {
 	const most = 2
 	var ways []string

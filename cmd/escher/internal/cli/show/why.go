@@ -22,7 +22,7 @@ what, is placed there; of a policy that jobs share, all that escher policies des
 
 -o wide shows all of it, -o json and yaml have it in fields.`
 
-// NewWhy makes the command that explains where something is.
+// NewWhy returns the command that explains the state of an object.
 func NewWhy(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why TASK|JOB|RESERVATION|NODE|POLICY",
@@ -35,8 +35,8 @@ func NewWhy(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// A reservation comes before a task of the same name: it is what others
-			// wait for.
+			// A reservation comes before a task of the same name, because other objects wait for
+			// it.
 			it, shared, err := findOrShared(ctx, client, args[0], controlplane.Reservations, controlplane.Tasks, controlplane.Jobs, controlplane.Nodes)
 			switch {
 			case err != nil:
@@ -68,7 +68,7 @@ func NewWhy(f *cmdutil.Factory) *cobra.Command {
 	}
 }
 
-// subject is what was found, to be explained.
+// subject returns the subject of an explanation.
 func subject(t cmdutil.Named, ns string) scheduler.Subject {
 	kind := map[controlplane.Kind]scheduler.Kind{
 		controlplane.Tasks: scheduler.KindTask, controlplane.Jobs: scheduler.KindJob,

@@ -1,4 +1,4 @@
-// Package top holds the command that shows what tasks and nodes use now.
+// Package top holds the command that shows the current usage of tasks and nodes.
 package top
 
 import (
@@ -32,14 +32,13 @@ limit" is memory; "pressure" is the resource for which something waited the larg
 of the last ten seconds. Of a node "used" is by its tasks, and with -o wide "machine" by
 all that runs there. Where a - stands, it is not known: see docs/usage.md.`
 
-// How often usage is asked for, how long a task that is new is measured, and how long an
-// answer may take.
+// How often to ask for usage, how long a new task is measured, and how long an answer may take.
 const (
 	topEvery = 2 * time.Second
 	topNew   = time.Second
 )
 
-// NewTop makes the command that shows usage.
+// NewTop returns the command that shows usage.
 func NewTop(f *cmdutil.Factory) *cobra.Command {
 	var once bool
 	sorting := sortDefault
@@ -75,14 +74,14 @@ type top struct {
 
 	mu   sync.Mutex
 	view *cluster.View
-	// used is what nodes said last; one that does not answer is not in it.
+	// used has the last answers of nodes, without nodes that do not answer.
 	used map[string]nodeUse
 }
 
-// nodeUse is what a node said of what is used.
+// nodeUse is the usage that a node reports.
 type nodeUse struct {
 	tasks []sampled.Task
-	// machine is nil if the agent is of a version that does not tell.
+	// machine is nil if the version of the agent does not report it.
 	machine *sampled.Node
 }
 
@@ -125,12 +124,12 @@ func (t *top) run(ctx context.Context, once bool) error {
 	return t.print()
 }
 
-// take notes changes.
+// take applies changes.
 func (t *top) take(u controlplane.Update) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range u.Events {
-		_, _, _ = t.view.Apply(e) // what cannot be read counts as absent
+		_, _, _ = t.view.Apply(e) // unreadable values count as absent
 	}
 	t.view.Reached(u.Revision)
 	select {
@@ -141,7 +140,7 @@ func (t *top) take(u controlplane.Update) error {
 	return nil
 }
 
-// measure asks what is used, twice if something is so new that its rates are not known.
+// measure asks for usage, twice if a task is so new that its rates are unknown.
 func (t *top) measure(ctx context.Context) error {
 	if t.ask(ctx); !t.isNew() {
 		return ctx.Err()
@@ -153,7 +152,7 @@ func (t *top) measure(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// isNew reports whether there is something whose rates are not known.
+// isNew reports whether some rates are unknown.
 func (t *top) isNew() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,7 +164,7 @@ func (t *top) isNew() bool {
 	return false
 }
 
-// ask asks all live nodes what is used.
+// ask asks all alive nodes for their usage.
 func (t *top) ask(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, cmdutil.TopAnswer)
 	defer cancel()
@@ -179,7 +178,7 @@ func (t *top) ask(ctx context.Context) {
 	t.mu.Unlock()
 	var mu sync.Mutex
 	all := make(map[string]nodeUse)
-	// Which did not answer is seen by what is not there.
+	// A missing entry shows that a node did not answer.
 	_ = t.f.EachNode(ctx, alive, func(ctx context.Context, c *nodeapi.Client) error {
 		used, err := askNode(ctx, c)
 		if err == nil {
@@ -194,7 +193,7 @@ func (t *top) ask(ctx context.Context) {
 	t.used = all
 }
 
-// askNode asks one node what is used.
+// askNode asks one node for its usage.
 func askNode(ctx context.Context, c *nodeapi.Client) (nodeUse, error) {
 	tasks, err := c.Usage(ctx, time.Time{})
 	if err != nil {
@@ -239,7 +238,7 @@ func (t *top) Lines() []string {
 	return append(append(table.Lines(out, nodes), ""), table.Lines(out, tasks)...)
 }
 
-// print prints once, in the format that was asked for.
+// print prints once, in the format of the flags.
 func (t *top) print() error {
 	nodes, tasks := t.rows()
 	switch {

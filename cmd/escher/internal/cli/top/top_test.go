@@ -10,7 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// using is a task that uses that much.
+// using is a task with that usage.
 func using(id string, milli, io, busy float64, bytes int64) topTask {
 	return topTask{ID: id, Usage: &sampled.Task{
 		Use: sampled.Use{
@@ -52,7 +52,7 @@ func TestTopSort(t *testing.T) {
 	}
 }
 
-// TestTopRow has what stands in the columns, and nothing for what is not known.
+// TestTopRow fills the columns, and leaves unknown values empty.
 func TestTopRow(t *testing.T) {
 	cell := func(row topTask, column string) string {
 		t.Helper()

@@ -15,11 +15,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// topAmount is how much there is of a resource, as text; what is not known is empty.
+// topAmount is an amount of a resource, as text; unknown values are empty.
 type topAmount struct {
 	Capacity  string `json:"capacity,omitempty"`
 	Allocated string `json:"allocated,omitempty"`
-	// Used is what tasks really use.
+	// Used is the measured usage of tasks.
 	Used string `json:"used,omitempty"`
 }
 
@@ -30,17 +30,16 @@ func (a topAmount) ofCapacity() string {
 	return a.Allocated + "/" + a.Capacity
 }
 
-// topNode is a node with what is used of it, as it is printed.
+// topNode is a row of a list of nodes with their usage.
 type topNode struct {
 	Name   string    `json:"name"`
 	Status string    `json:"status"`
 	CPU    topAmount `json:"cpu"`
 	Memory topAmount `json:"memory"`
 	GPU    topAmount `json:"gpu"`
-	// Running is how many containers run, of all namespaces, nil if the agent
-	// does not answer.
+	// Running is how many containers run, in all namespaces, nil if the agent does not answer.
 	Running *int `json:"running,omitempty"`
-	// Usage is what the agent says of the machine.
+	// Usage is the usage of the machine.
 	Usage *sampled.Node `json:"usage,omitempty"`
 
 	sum sampled.Sum
@@ -52,7 +51,7 @@ func (topNode) Header() []table.Column {
 		"(machine cpu)", "(machine memory)", "(read/s)", "(write/s)")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (n topNode) Row() []string {
 	running := ""
 	if n.Running != nil {
@@ -69,18 +68,18 @@ func (n topNode) Row() []string {
 	}
 }
 
-// topTask is a task with what it uses, as it is printed.
+// topTask is a row of a list of tasks with their usage.
 type topTask struct {
 	ID     string       `json:"id"`
 	Phase  types.Phase  `json:"phase"`
 	Health types.Health `json:"health,omitempty"`
 	Node   string       `json:"node"`
-	// CPU, in cores, and Memory are empty if the agent does not tell.
+	// CPU, in cores, and Memory are empty if the agent does not report them.
 	CPU       string         `json:"cpu,omitempty"`
 	Memory    string         `json:"memory,omitempty"`
 	Processes int64          `json:"processes,omitempty"`
 	Requests  types.Requests `json:"requests"`
-	// Usage is what the agent says, nil if it does not answer, or it does not run.
+	// Usage is nil if the agent does not answer, or the task does not run.
 	Usage *sampled.Task `json:"usage,omitempty"`
 
 	age time.Duration
@@ -91,7 +90,7 @@ func (topTask) Header() []table.Column {
 	return table.Columns("task", "phase", "node", "cpu", "memory", "of limit", "read/s", "write/s", "gpu", "(gpu memory)", "pressure", "processes", "age", "(requests)")
 }
 
-// Row returns what stands in them.
+// Row returns the cells.
 func (t topTask) Row() []string {
 	processes := ""
 	if t.Processes > 0 {
@@ -107,7 +106,7 @@ func (t topTask) Row() []string {
 	}
 }
 
-// attempt is one of a task.
+// attempt is an attempt of a task.
 type attempt struct {
 	Task   cluster.ID
 	Number int
@@ -123,7 +122,7 @@ func attemptOf(ns, task string, number int) attempt {
 	return attempt{Task: cluster.ID{Namespace: ns, ID: task}, Number: number}
 }
 
-// rows makes the rows of nodes, and of the tasks that have one.
+// rows makes the rows of nodes, and of the tasks with a node.
 func (t *top) rows() ([]topNode, []topTask) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// topSort is what rows are sorted by: the most of it first, or the names.
+// topSort is the order of rows: by an amount, the largest first, or by name.
 type topSort string
 
 const (
@@ -21,7 +21,7 @@ const (
 	sortName    topSort = "name"
 )
 
-// TopSorts are all there are.
+// TopSorts are all orders.
 func TopSorts() []string {
 	return []string{string(sortCPU), string(sortMemory), string(sortIO), string(sortGPU), string(sortName)}
 }
@@ -41,7 +41,7 @@ func (s *topSort) Set(text string) error {
 	return nil
 }
 
-// measures is what a row is sorted by; what is not known counts as 0.
+// measures are the sort keys of a row; unknown values count as 0.
 type measures struct {
 	name            string
 	milli, io, busy float64
@@ -68,7 +68,7 @@ func (n topNode) measures() measures {
 	return m
 }
 
-// compare puts the most first; among equals those with more processor time and memory.
+// compare puts the largest first, and equal ones by processor time and memory.
 func (s topSort) compare(a, b measures) int {
 	of := map[topSort]func(measures) float64{
 		sortMemory: func(m measures) float64 { return float64(m.bytes) },
@@ -85,6 +85,5 @@ func (s topSort) compare(a, b measures) int {
 	return cmp.Or(first, cmp.Compare(roughly(b.milli), roughly(a.milli)), cmp.Compare(b.bytes, a.bytes))
 }
 
-// roughly makes what is nearly the same the same, so that rows do not change places
-// all the time.
+// roughly rounds a value, so that rows do not change places all the time.
 func roughly(milli float64) int { return int(milli/50 + 0.5) }
