@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
+
+	"github.com/escher-sched/escher/types"
 )
 
 // Away returns the edit distance between a typed name and a known one, and whether it is near
@@ -11,6 +13,9 @@ import (
 // neighbors, and ignores case. Near is a third of the letters typed, at least one of two, at most
 // three.
 func Away(typed, name string) (away int, near bool) {
+	if len(typed) > types.MaxName {
+		return len(typed), false // No name is that long, and the time grows with its cube.
+	}
 	typed, name = strings.ToLower(typed), strings.ToLower(name)
 	away = levenshtein.ComputeDistance(typed, name)
 	for i := 0; i+1 < len(typed); i++ {

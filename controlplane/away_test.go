@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -23,6 +24,7 @@ func TestAway(t *testing.T) {
 		{"limitt", "limit", 1, true},
 		{"preprocess", "preporcesed", 3, true},
 		{"preprocessing", "fetch", 11, false},
+		{strings.Repeat("y", 100_000), "pack", 100_000, false},
 		{"", "a", 1, false},
 		{"", "", 0, false},
 	} {

@@ -175,6 +175,9 @@ func (g *Group) Lastly(f func() error) { g.last = append(g.last, f) }
 
 // Apply applies policies in order, and checks that they do not exclude one another.
 func (g *Group) Apply(policies []Policy) error {
+	if n := len(policies); n > types.MaxPolicies {
+		return Invalid("policies: has %d: at most %d are allowed, drop some", n, types.MaxPolicies)
+	}
 	kinds := make([]types.Policy, len(policies))
 	for i, p := range policies {
 		kinds[i].Kind = p.Kind()

@@ -1,6 +1,7 @@
 package esl_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -194,6 +195,14 @@ func TestRead(t *testing.T) {
 	}
 	if p, err := kinds.Read(types.Policy{Kind: "acme.com/even", With: `{"a":1}`}); err != nil || p.Kind() != "acme.com/even" {
 		t.Errorf("one with a domain is %v, %v", p, err)
+	}
+}
+
+// TestManyPolicies refuses more policies than a job may have, before it applies any.
+func TestManyPolicies(t *testing.T) {
+	g := &esl.Group{Namespace: "d", ID: "j"}
+	if err := g.Apply(slices.Repeat([]esl.Policy{maker{}}, 1_000_000)); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "policies: has 1000000: at most 64") || len(g.Resources) > 0 {
+		t.Errorf("%v, %d resources", err, len(g.Resources))
 	}
 }
 

@@ -57,12 +57,12 @@ func (m marks) get(id string) mark {
 	if m.dir == "" {
 		return mark{}
 	}
-	text, err := os.ReadFile(filepath.Join(m.dir, id))
+	text, err := watchdog.ReadMark(filepath.Dir(m.dir), id)
 	if err != nil {
 		return mark{}
 	}
 	var k mark
-	cause, rest, _ := strings.Cut(string(text), "\n")
+	cause, rest, _ := strings.Cut(text, "\n")
 	warned, reason, _ := strings.Cut(rest, "\n")
 	if n, err := strconv.ParseInt(warned, 10, 64); err == nil && n > 0 {
 		k.warned = time.Unix(0, n)

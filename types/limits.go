@@ -87,6 +87,9 @@ const (
 	// below the largest integer that a sum of two never overflows. A bind that would exceed it does
 	// not fit: see Quantity.Minus.
 	MaxAllocated Quantity = 1 << 61
+	// MaxAnswer bounds the text of an error that a server of the agent sends, in bytes: a request may
+	// be larger, and is quoted in it.
+	MaxAnswer = 16 << 10
 	// MaxPriority bounds the absolute value of priorities and of raises: their sum fits 32 bits.
 	MaxPriority = 1_000_000_000
 	// MaxCount bounds a number of attempts, restarts or retries.

@@ -83,7 +83,7 @@ func (d Deadline) At(submitted time.Time) (int64, error) {
 		return 0, nil
 	}
 	if at, err := time.Parse(time.RFC3339, string(d)); err == nil {
-		return at.UnixNano(), nil
+		return d.nanos(at)
 	}
 	after, err := time.ParseDuration(string(d))
 	switch {
@@ -92,5 +92,17 @@ func (d Deadline) At(submitted time.Time) (int64, error) {
 	case after <= 0:
 		return 0, Errorf(Invalid, "%s has passed when the task is submitted: give a later one", after)
 	}
-	return submitted.Add(after).UnixNano(), nil
+	return d.nanos(submitted.Add(after))
+}
+
+// nanos converts a time. It refuses a time outside of the range of moments, because the conversion
+// of a time far away wraps around.
+func (d Deadline) nanos(at time.Time) (int64, error) {
+	switch {
+	case at.After(time.Unix(0, MaxMoment)):
+		return 0, Errorf(Invalid, "%q is after the year 2150: give an earlier time, or leave it out for no deadline", shorten(string(d)))
+	case at.Before(time.Unix(0, 1)):
+		return 0, Errorf(Invalid, "%q has passed: give a later time", shorten(string(d)))
+	}
+	return at.UnixNano(), nil
 }

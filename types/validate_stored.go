@@ -220,6 +220,9 @@ func (a *Alive) Validate() error {
 func (t *Token) Validate() error {
 	var p problems
 	p.text("token", t.Token, MaxText)
+	if strings.ContainsFunc(t.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		p.add(Errorf(Invalid, "token: has a character that no HTTP header takes: restart the node's agent, which writes another one"))
+	}
 	return p.err()
 }
 

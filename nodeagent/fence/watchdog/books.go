@@ -114,15 +114,32 @@ func (b *books) write(p entry) {
 func mark(stateDir, id string) error {
 	dir := filepath.Join(stateDir, EndingDir)
 	path := filepath.Join(dir, id)
-	text, _ := os.ReadFile(path) // Most have none.
-	if cause, _, _ := strings.Cut(string(text), "\n"); cause != "" {
+	text, _ := ReadMark(stateDir, id) // Most have none.
+	if cause, _, _ := strings.Cut(text, "\n"); cause != "" {
 		return nil // The agent was ending it already, and recorded the cause.
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	if err := os.WriteFile(path+".new", []byte(Fenced), 0o600); err != nil {
+		// A full disk has no block for the text of a file. The text of a short link is in its inode.
+		_ = os.Remove(path + ".new")
+		_ = os.Remove(path) // its text has no cause
+		if os.Symlink(Fenced, path) == nil {
+			return nil
+		}
 		return err
 	}
 	return os.Rename(path+".new", path)
+}
+
+// ReadMark returns the text of a container's mark: that of a file, or of a link that was made while
+// the disk was full.
+func ReadMark(stateDir, id string) (string, error) {
+	path := filepath.Join(stateDir, EndingDir, id)
+	if text, err := os.Readlink(path); err == nil {
+		return text, nil
+	}
+	text, err := os.ReadFile(path)
+	return string(text), err
 }

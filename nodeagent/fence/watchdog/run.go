@@ -98,6 +98,8 @@ func newGuard(n Node, b *books, logger *says) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A full disk has no room for a directory later. Without one the marks say what is wrong.
+	_ = os.MkdirAll(filepath.Join(n.StateDir, EndingDir), 0o700)
 	return &guard{Node: n, clock: clock, bootID: b.bootID, page: mem, log: logger, books: b}, nil
 }
 

@@ -338,6 +338,36 @@ func TestEndsWithItsAgent(t *testing.T) {
 	}
 }
 
+// TestMarkOnAFullDisk checks that a container is marked even if the disk has no block left.
+func TestMarkOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Mkdir(filepath.Join(dir, EndingDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, EndingDir, "ending"), []byte("stopped\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("the disk is not full")
+	}
+	for id, want := range map[string]string{"a": Fenced, "ending": "stopped\n"} {
+		if err := mark(dir, id); err != nil {
+			t.Error(err)
+		}
+		if text, err := ReadMark(dir, id); text != want || err != nil {
+			t.Errorf("the mark of %s is %q, %v", id, text, err)
+		}
+	}
+}
+
 // TestKeeper tests the restart of a killed watchdog, and that it stays if containers run.
 func TestKeeper(t *testing.T) {
 	b := newBench(t)

@@ -44,9 +44,9 @@ func Refuse(w http.ResponseWriter, err error) {
 	JSON(w, Status(types.ClassOf(err)), Problem(err))
 }
 
-// Problem returns the JSON value of an error.
+// Problem returns the JSON value of an error. It cuts a text of more than types.MaxAnswer bytes.
 func Problem(err error) any {
-	return problem{Error: err.Error(), Class: types.ClassOf(err).String()}
+	return problem{Error: types.Cut(err.Error(), types.MaxAnswer), Class: types.ClassOf(err).String()}
 }
 
 // Fail answers with an error. It logs an error of class internal, unless the request was canceled.

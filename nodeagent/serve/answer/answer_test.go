@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"go.uber.org/zap"
@@ -24,6 +25,11 @@ func TestRefused(t *testing.T) {
 		if !types.Is(err, class) || err.Error() != "read "+class.String() {
 			t.Errorf("%s arrives as %v, of class %s", class, err, types.ClassOf(err))
 		}
+	}
+	w := httptest.NewRecorder()
+	answer.Refuse(w, types.Errorf(types.Invalid, "priority: %s is too large", strings.Repeat("9", 3_000_000)))
+	if n := w.Body.Len(); n > types.MaxAnswer+100 {
+		t.Errorf("the text of an error takes %d bytes", n)
 	}
 	if err := answer.Refused("node n1", 502, []byte("bad gateway")); !types.Is(err, types.Internal) || err.Error() != "node n1 answers 502: bad gateway" {
 		t.Error(err)
