@@ -78,7 +78,7 @@ func (p Apart) Opens(s *esl.State) esl.Limit {
 	return lawOf(s.Own(""), p.In, parts, slices.Repeat([]int{max(p.PerNode, 1)}, len(parts)))
 }
 
-// ClusterScoped: free capacity changes with other jobs.
+// ClusterScoped is set: free capacity changes with other jobs.
 func (Apart) ClusterScoped() {}
 
 // Why says where the limit is reached.

@@ -120,7 +120,7 @@ func (p Balance) choose(s *esl.State, plan *esl.Plan, name string, parts []*doma
 	setOn(s, plan, name, share, on, off)
 }
 
-// ClusterScoped: free capacity changes with other jobs.
+// ClusterScoped is set: free capacity changes with other jobs.
 func (Balance) ClusterScoped() {}
 
 // Pace bounds how often Next is called: one call handles all waiting tasks.

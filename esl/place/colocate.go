@@ -181,7 +181,7 @@ func partnersOf(s *esl.State, name string) []*cluster.Task {
 	return out
 }
 
-// ClusterScoped: other tasks move, and free capacity changes with them.
+// ClusterScoped is set: other tasks move, and free capacity changes with them.
 func (Colocate) ClusterScoped() {}
 
 // Pace bounds how often Next is called: one call handles all waiting tasks.

@@ -69,7 +69,7 @@ func (p ElasticBalance) parts(s *esl.State, name string, c taskset.Set) []*domai
 	return roomy
 }
 
-// ClusterScoped: free capacity changes with other jobs.
+// ClusterScoped is set: free capacity changes with other jobs.
 func (ElasticBalance) ClusterScoped() {}
 
 // Why tells the limit of each node.

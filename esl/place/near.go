@@ -234,7 +234,7 @@ func modOf(s *esl.State, n *cluster.Node, name string) int64 {
 // Watches returns the data.
 func (p Near) Watches() []string { return []string{p.To} }
 
-// ClusterScoped: the data of each task has a name of its own.
+// ClusterScoped is set: the data of each task has a name of its own.
 func (Near) ClusterScoped() {}
 
 // Why says where the data is, and how long the task waits to fit there.

@@ -97,7 +97,7 @@ func (p Objective) label(s *esl.State) string {
 // Opens allows capacity to be made on any node.
 func (Objective) Opens(s *esl.State) esl.Limit { return esl.Limit{Name: s.Own(""), Each: true} }
 
-// ClusterScoped: free capacity changes with other jobs.
+// ClusterScoped is set: free capacity changes with other jobs.
 func (Objective) ClusterScoped() {}
 
 // Why names the chosen node.

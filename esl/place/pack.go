@@ -158,7 +158,7 @@ func amountOf(needs []cluster.Need, id types.ResourceID) types.Quantity {
 	return 0
 }
 
-// ClusterScoped: free capacity changes with other jobs.
+// ClusterScoped is set: free capacity changes with other jobs.
 func (Pack) ClusterScoped() {}
 
 // Pace bounds how often Next is called: one call handles all waiting tasks.

@@ -132,7 +132,7 @@ func (p Spread) Opens(s *esl.State) esl.Limit {
 	return lawOf(s.Own(""), p.Over, parts, p.most(parts, c))
 }
 
-// ClusterScoped: free capacity in a rack changes with other jobs.
+// ClusterScoped is set: free capacity in a rack changes with other jobs.
 func (Spread) ClusterScoped() {}
 
 // Why says where the task may go, and why nowhere else.

@@ -208,7 +208,7 @@ func (p Elastic) sized(s *esl.State, plan esl.Plan, limit int) esl.Plan {
 	return plan
 }
 
-// ClusterScoped: it gives way to other jobs.
+// ClusterScoped is set: it gives way to other jobs.
 func (Elastic) ClusterScoped() {}
 
 // Pace bounds how often Next is called, as it reads all waiting tasks.

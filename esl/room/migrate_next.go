@@ -321,7 +321,7 @@ func evictions(tasks []*cluster.Task) []esl.Evict {
 	return out
 }
 
-// ClusterScoped: free capacity changes with other jobs.
+// ClusterScoped is set: free capacity changes with other jobs.
 func (Migrate) ClusterScoped() {}
 
 // Pace bounds how often Next is called.
