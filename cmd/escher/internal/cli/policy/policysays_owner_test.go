@@ -19,6 +19,7 @@ func TestOwnerOfWhatIsMissing(t *testing.T) {
 	e := scheduler.Explanation{
 		Summary:    "It waits for rq-job.flow.0, which is nowhere.",
 		Suggestion: "escher set-resource rq-job.flow.0 1 --cluster",
+		Unmet:      "rq-job.flow.0",
 	}
 	s.explain(&e)
 	if want := "Policy flow of fq sees to that."; !strings.HasPrefix(e.Suggestion, want) {
@@ -28,7 +29,7 @@ func TestOwnerOfWhatIsMissing(t *testing.T) {
 		t.Errorf("%q, want %q", e.Summary, want)
 	}
 	s.View = cluster.New()
-	e = scheduler.Explanation{Suggestion: "escher set-resource rq-job.flow.0 1 --cluster"}
+	e = scheduler.Explanation{Suggestion: "escher set-resource rq-job.flow.0 1 --cluster", Unmet: "rq-job.flow.0"}
 	s.explain(&e)
 	if want := "Policy flow of fq has been withdrawn: declare it again"; !strings.HasPrefix(e.Suggestion, want) {
 		t.Errorf("%q, want %q", e.Suggestion, want)
