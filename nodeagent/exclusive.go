@@ -16,9 +16,9 @@ import (
 
 // holder is an attempt on this node and its shares of devices.
 type holder struct {
-	// who names the attempt: default/train (attempt 2).
-	who    string
-	shares []types.DeviceShare
+	// attempt is the name of the attempt: default/train (attempt 2).
+	attempt string
+	shares  []types.DeviceShare
 }
 
 // mayHave returns why an attempt cannot have its devices now; nil if it can. others are attempts
@@ -36,18 +36,18 @@ func mayHave(wanted []types.DeviceShare, known []types.Device, others []holder) 
 			return types.Errorf(types.Unavailable, "wait for device %s: it is unhealthy: %s", w.ID, known[at].Unhealthy)
 		}
 		sum := w.Share
-		var who []string
+		var holders []string
 		for _, o := range others {
 			for _, s := range o.shares {
 				if s.ID == w.ID {
 					sum += s.Share
-					who = append(who, o.who)
+					holders = append(holders, o.attempt)
 				}
 			}
 		}
-		if sum > whole && len(who) > 0 {
-			slices.Sort(who)
-			return types.Errorf(types.Unavailable, "wait for device %s: it is held by %s, not known to have ended", w.ID, strings.Join(who, " and "))
+		if sum > whole && len(holders) > 0 {
+			slices.Sort(holders)
+			return types.Errorf(types.Unavailable, "wait for device %s: it is held by %s, not known to have ended", w.ID, strings.Join(holders, " and "))
 		}
 	}
 	return nil
@@ -66,7 +66,7 @@ func (t *task) mayHaveDevices() error {
 	var others []holder
 	for _, o := range t.a.tasks {
 		if o != t && o.mayRun() {
-			others = append(others, holder{who: o.name(), shares: o.shares})
+			others = append(others, holder{attempt: o.name(), shares: o.shares})
 		}
 	}
 	return mayHave(wanted, t.a.devices, others)

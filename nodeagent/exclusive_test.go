@@ -44,7 +44,7 @@ func TestMayHave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var others []holder
 			for i, text := range c.others {
-				others = append(others, holder{who: "o" + string(rune('0'+i)), shares: shares(text)})
+				others = append(others, holder{attempt: "o" + string(rune('0'+i)), shares: shares(text)})
 			}
 			err := mayHave(shares(c.wanted), known, others)
 			switch {

@@ -331,13 +331,13 @@ func nodesOf(list []candidate) []string {
 	return out
 }
 
-// reserve returns the advice to make a reservation that a need draws on.
+// reserve returns the advice to make a reservation that a need draws on, and records it as unmet.
 func (f *finding) reserve(id cluster.ID, base string, x cluster.Need) string {
 	f.unmet = ref(f.ns, id)
 	return fmt.Sprintf("Reserve it: escher reserve %s --bundle %s=%s", id.ID, base, x.Amount.Format(x.ID))
 }
 
-// setResource returns the command that sets a resource.
+// setResource returns the command that sets a resource, and records that as unmet.
 func (f *finding) setResource(rid types.ResourceID, q types.Quantity, where string) string {
 	f.unmet = nameOf(f.ns, rid)
 	text := fmt.Sprintf("escher set-resource %s %s %s", f.unmet, q.Format(rid), where)

@@ -207,8 +207,8 @@ func (e *explainer) draftHolds(node string, rid types.ResourceID) []Holder {
 	return out
 }
 
-// who is the name of a holder as seen from a namespace.
-func (h *Holder) who(ns string) string {
+// nameIn returns the name of a holder as a namespace knows it.
+func (h *Holder) nameIn(ns string) string {
 	name := ref(ns, cluster.ID{Namespace: h.Namespace, ID: h.ID})
 	if h.Kind == KindReservation {
 		return "reservation " + name
@@ -224,7 +224,7 @@ func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) s
 	for _, h := range holders {
 		if e.collectsForKin(ns, h) {
 			wanted -= h.amount
-			collector = h.who(ns)
+			collector = h.nameIn(ns)
 		}
 	}
 	for _, h := range holders {
@@ -244,7 +244,7 @@ func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) s
 	}
 	who := make([]string, len(enough))
 	for i := range enough {
-		who[i] = enough[i].who(ns)
+		who[i] = enough[i].nameIn(ns)
 	}
 	first := enough[0]
 	if last := enough[len(enough)-1]; last.Leaving != "" {

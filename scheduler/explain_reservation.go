@@ -54,8 +54,8 @@ func (e *Explanation) unreadNamespace() {
 func (e *explainer) releasing(r *cluster.Reservation, x *Explanation) {
 	var drawn []string
 	for _, h := range e.drawn(r) {
-		if h.Amount != "" && !slices.Contains(drawn, h.who(r.ID.Namespace)) {
-			drawn = append(drawn, h.who(r.ID.Namespace))
+		if h.Amount != "" && !slices.Contains(drawn, h.nameIn(r.ID.Namespace)) {
+			drawn = append(drawn, h.nameIn(r.ID.Namespace))
 		}
 		x.Holders = append(x.Holders, h)
 	}
@@ -220,7 +220,7 @@ func (e *explainer) bundles(r *cluster.Reservation, x *Explanation) {
 		clause, suggestion := e.clause(f)
 		y.Summary = sentence("It "+clause, "")
 		x.Vectors = []VectorExplanation{y}
-		e.who(f, x)
+		e.addHolders(f, x)
 		if i > 0 {
 			x.Notes = append(x.Notes, fmt.Sprintf("What is free is what %s.", plural(i, "the bundle that has room leaves", fmt.Sprintf("the %d bundles that have room leave", i))))
 		}

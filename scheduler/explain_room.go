@@ -204,7 +204,7 @@ func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion str
 	switch remedy := e.remedy(f.ns, others, lacking); {
 	case len(needed) > 0 && total(others) < lacking:
 		h := needed[0]
-		return clause, fmt.Sprintf("%s holds %s itself, and gives %s what it waits for: ask for at most %s.", h.who(f.ns),
+		return clause, fmt.Sprintf("%s holds %s itself, and gives %s what it waits for: ask for at most %s.", h.nameIn(f.ns),
 			amountOf(f.ns, l.ID, h.amount), near.node.Name, amountOf(f.ns, l.ID, l.capacity.Minus(total(needed))))
 	case remedy != "":
 		return clause, remedy

@@ -264,7 +264,7 @@ func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
 		return
 	}
 	if r == nil {
-		e.who(best, x)
+		e.addHolders(best, x)
 	}
 	if !x.Infeasible && !e.leaderless(t.Info.V.Scheduler) {
 		x.Queue = e.queue(e.owner(t.ID.Namespace, t.Info.V.Scheduler), entry{id: t.ID, priority: t.Info.V.Order(), submitted: t.Info.V.Submitted}, taskShape(t.ID.Namespace, t.Info.V))
@@ -346,8 +346,8 @@ func (e *explainer) notes(t *cluster.Task, x *Explanation) {
 	e.admission(x)
 }
 
-// who adds the holders and providers of what a vector waits for.
-func (e *explainer) who(f *finding, x *Explanation) {
+// addHolders adds the holders and providers of the resources that a vector waits for.
+func (e *explainer) addHolders(f *finding, x *Explanation) {
 	seen := make(map[types.ResourceID]bool)
 	provided := func(rid types.ResourceID) {
 		if !seen[rid] && !rid.Physical() && !rid.Scoped() {

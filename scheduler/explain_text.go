@@ -129,7 +129,7 @@ func (p *page) missing(m Missing) string {
 }
 
 func (p *page) holder(h Holder) string {
-	text := fmt.Sprintf("%s: %s", h.who(p.ns), amountOf(p.ns, h.Resource, h.amount))
+	text := fmt.Sprintf("%s: %s", h.nameIn(p.ns), amountOf(p.ns, h.Resource, h.amount))
 	if h.Node != "" {
 		text += " on " + h.Node
 	}

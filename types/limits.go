@@ -127,6 +127,7 @@ const (
 	// is exact.
 	MaxBudget = 1 << 53
 
-	// maxProblems is the number of problems of one message that an error lists.
-	maxProblems = 32
+	// MaxProblems is the number of problems of one message, or of one file, that an error lists: a
+	// person reads no more at once.
+	MaxProblems = 32
 )

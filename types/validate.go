@@ -13,8 +13,8 @@ func joinInvalid(errs []error) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	if n := len(errs) - maxProblems; n > 0 {
-		errs = append(errs[:maxProblems:maxProblems], Errorf(Invalid, "%d further problems: correct these first", n))
+	if n := len(errs) - MaxProblems; n > 0 {
+		errs = append(errs[:MaxProblems:MaxProblems], Errorf(Invalid, "%d further problems: correct these first", n))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Errorf(Invalid, "%w", err)

@@ -371,7 +371,7 @@ func TestDelaysInDescriptions(t *testing.T) {
 // TestManyProblems checks that a file with very many problems gets a list that a person can read.
 func TestManyProblems(t *testing.T) {
 	_, err := manifest.Parse("f", []byte(strings.Repeat("---\napiVersion: escher.dev/v1\n", 100_000)), nil)
-	if n := strings.Count(err.Error(), "\n"); n != 100 || !strings.HasSuffix(err.Error(), "f: may have further problems: correct these first") {
+	if n := strings.Count(err.Error(), "\n"); n != types.MaxProblems || !strings.HasSuffix(err.Error(), "f: may have further problems: correct these first") {
 		t.Errorf("%d lines: %.200s", n, err)
 	}
 }

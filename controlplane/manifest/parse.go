@@ -61,9 +61,6 @@ type header struct {
 	Kind       Kind   `json:"kind" desc:"Task, Job, Resource, Reservation, Policy or Namespace"`
 }
 
-// maxProblems bounds the problems that are named of a file: a person reads no more at once.
-const maxProblems = 100
-
 // Parse decodes the documents of a file, YAML or JSON, and does every check that needs no cluster.
 // Invalid: the error has a line for each problem, which begins with file and line; file serves only
 // that. known are the known policies.
@@ -71,7 +68,7 @@ func Parse(file string, text []byte, known Policies) ([]Document, error) {
 	var docs []Document
 	var errs []error
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	for len(errs) < maxProblems {
+	for len(errs) < types.MaxProblems {
 		var root yaml.Node
 		err := decoder.Decode(&root)
 		if errors.Is(err, io.EOF) {
@@ -97,8 +94,8 @@ func Parse(file string, text []byte, known Policies) ([]Document, error) {
 	if len(errs) == 0 {
 		errs = twice(file, docs)
 	}
-	if len(errs) >= maxProblems {
-		errs = append(errs[:maxProblems:maxProblems], types.Errorf(types.Invalid, "%s: may have further problems: correct these first", file))
+	if len(errs) >= types.MaxProblems {
+		errs = append(errs[:types.MaxProblems:types.MaxProblems], types.Errorf(types.Invalid, "%s: may have further problems: correct these first", file))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, types.Errorf(types.Invalid, "%w", err)

@@ -1,7 +1,6 @@
 package match
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -38,13 +37,12 @@ func On(v *cluster.View, n *cluster.Node) Room { return Room{Node: n, view: v} }
 // Over returns a node as it is stored, changed by an overlay.
 func Over(v *cluster.View, n *cluster.Node, o Overlay) Room { return Room{Node: n, view: v, over: o} }
 
-// Clone returns an independent copy.
+// Clone returns a copy: Hold and Return change one of the two only.
 func (r *Room) Clone() Room {
 	c := *r
 	if c.over.Allocated != nil {
 		c.over.Allocated = c.over.Allocated.Clone()
 	}
-	c.over.Offered, c.over.Granted, c.over.Ended = maps.Clone(c.over.Offered), maps.Clone(c.over.Granted), slices.Clone(c.over.Ended)
 	return c
 }
 
@@ -121,19 +119,11 @@ func (r *Room) Fits(needs []cluster.Need) bool {
 	return ok
 }
 
-// EverFits reports whether needs would fit on the node with nothing allocated and all devices
-// healthy. It ignores cluster-wide resources.
+// EverFits reports whether the node would have room for needs if nothing were in use and all
+// devices were healthy. Cluster-wide resources are not considered.
 func (r *Room) EverFits(needs []cluster.Need) bool {
-	for i := range needs {
-		x := &needs[i]
-		if r.view.Pool(x.ID) != nil {
-			continue
-		}
-		if q, ok := r.capacity(x.ID); !ok || q < x.Amount || !r.EverInPieces(*x) {
-			return false
-		}
-	}
-	return true
+	empty := emptied(r.view, r.Node)
+	return empty.Fits(needs)
 }
 
 // Overdrawn reports whether the resource of a holding, or one of its devices, has more allocated

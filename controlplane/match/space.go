@@ -40,11 +40,12 @@ func (s Space) Limited(limits map[types.ResourceID]types.Quantity) Space {
 func (s Space) Fit(nodes []*cluster.Node, needs [][]cluster.Need) int {
 	f := filling{Space: s, rooms: make([]*Room, len(nodes)), pools: make(map[types.ResourceID]types.Quantity), used: make(map[limited]types.Quantity)}
 	n, from := 0, 0
+	var rest []cluster.Need
 	for i, all := range needs {
 		if i == 0 || !slices.Equal(all, needs[i-1]) {
 			from = 0
+			rest = slices.DeleteFunc(slices.Clone(all), func(x cluster.Need) bool { _, is := s.limits[x.ID]; return is })
 		}
-		rest := slices.DeleteFunc(slices.Clone(all), func(x cluster.Need) bool { _, is := s.limits[x.ID]; return is })
 		for ; from < len(nodes); from++ {
 			if f.take(nodes, from, all, rest) {
 				n++
@@ -120,7 +121,7 @@ func (f *filling) pool(id types.ResourceID) types.Quantity {
 // room returns a node of the space.
 func (s *Space) room(n *cluster.Node) *Room {
 	if s.empty {
-		r := Over(s.view, healthy(n), Overlay{Allocated: &types.Allocated{}})
+		r := emptied(s.view, n)
 		return &r
 	}
 	r := On(s.view, n)
@@ -130,6 +131,11 @@ func (s *Space) room(n *cluster.Node) *Room {
 		}
 	}
 	return &r
+}
+
+// emptied returns a node as if nothing were in use and all devices were healthy.
+func emptied(v *cluster.View, n *cluster.Node) Room {
+	return Over(v, healthy(n), Overlay{Allocated: &types.Allocated{}})
 }
 
 // healthy returns a node as if all its devices were healthy.
