@@ -13,35 +13,33 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// victimPlan is what a job of any size does for others who wait.
+// victimPlan says how an elastic job gives way to waiting tasks.
 type victimPlan struct {
-	// waited tells that somebody waits for room that the job has, or would take.
+	// waited reports whether another task waits for capacity that the job holds or would take.
 	waited bool
-	// evicted are those that make room.
+	// evicted are the tasks to evict.
 	evicted []*cluster.Task
-	// again is when somebody will have waited long enough.
+	// again is when the next one will have waited long enough; zero means never.
 	again time.Time
 }
 
-// waiter is a task, or a reservation, that waits for room: for all of the needs.
+// waiter is a task or reservation that waits for capacity for all of its needs.
 type waiter struct {
 	name     string
 	priority int
 	since    int64
 	needs    [][]cluster.Need
-	// of is the job of any size, of the same priority, that may do without it; nobody else
-	// has one.
+	// of is its elastic job, if it is outside the core and of the same priority; otherwise empty.
 	of cluster.ID
 }
 
-// mostWaiters is how many are looked at: for the others there is a next time.
+// mostWaiters is how many waiters one call considers. Later calls consider the others.
 const mostWaiters = 256
 
-// waiters are who waits, or those of them who come first, and some more.
+// waiters collects the first waiters, and some more.
 type waiters struct {
 	all []waiter
-	// full tells that the first mostWaiters are sorted, so that who comes after them need
-	// not be noted.
+	// full reports whether the first mostWaiters are sorted. If so, later waiters are dropped.
 	full bool
 }
 
@@ -54,21 +52,21 @@ func (w *waiters) add(one waiter) {
 	}
 }
 
-// first returns those who come first, in order.
+// first returns the first mostWaiters, in order.
 func (w *waiters) first() []waiter {
 	slices.SortFunc(w.all, inOrder)
 	return w.all[:min(len(w.all), mostWaiters)]
 }
 
-// inOrder orders waiters: by priority, by age.
+// inOrder orders waiters by priority, then by age.
 func inOrder(a, b waiter) int {
 	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.since, b.since), strings.Compare(a.name, b.name))
 }
 
-// giveWay decides who is evicted for others of at least a priority, the youngest of a
-// node first, where the fewest have to be. What another job of this kind may do without
-// waits as long as that has less of it than this one, and has nobody evicted for whom it
-// would then have more.
+// giveWay chooses tasks of stay to evict for waiters of at least a priority: the youngest of a node
+// first, where the fewest are needed. A waiter outside the core of another elastic job of that
+// priority counts only while its job has fewer such tasks than this one. No task is evicted for it
+// if its job would then have more.
 func (p Elastic) giveWay(s *esl.State, stay []*cluster.Task, priority int) victimPlan {
 	var g victimPlan
 	waiting := othersWaiting(s, priority)
@@ -110,10 +108,10 @@ func (p Elastic) giveWay(s *esl.State, stay []*cluster.Task, priority int) victi
 	return g
 }
 
-// othersWaiting returns who waits for room that is not of the job, the first of them.
+// othersWaiting returns the first waiters of other jobs with at least a priority.
 func othersWaiting(s *esl.State, priority int) []waiter {
 	var out waiters
-	known := make(map[alikeIn][][]cluster.Need) // nil of what does not wait for room
+	known := make(map[alikeIn][][]cluster.Need) // nil if they do not wait for capacity
 	for t := range s.View.Tasks() {
 		if t.Phase() != types.Pending || !taskset.IsWaiting(t) || t.Info.V.Priority < priority || t.Info.V.Job == s.Job && t.ID.Namespace == s.Namespace || !s.View.Visible(t) {
 			continue
@@ -146,15 +144,15 @@ func othersWaiting(s *esl.State, priority int) []waiter {
 	return out.first()
 }
 
-// alikeIn are the tasks of a namespace that ask for the same: what is alike is in memory once
-// (package cluster).
+// alikeIn identifies the tasks of a namespace with equal requests, which share memory (package
+// cluster).
 type alikeIn struct {
 	ns    string
 	first *types.Request
 }
 
-// roomForAlike is roomFor, nil if the task waits for something else, with what is known of
-// those that ask for the same.
+// roomForAlike is roomFor with a cache for equal requests; nil means that the task does not wait
+// for capacity.
 func roomForAlike(s *esl.State, t *cluster.Task, known map[alikeIn][][]cluster.Need) (needs [][]cluster.Need) {
 	var like alikeIn
 	alike := len(t.Info.V.Requests) > 0 && len(t.Info.V.Alternatives)+len(t.Info.V.Devices) == 0
@@ -173,8 +171,8 @@ func roomForAlike(s *esl.State, t *cluster.Task, known map[alikeIn][][]cluster.N
 	return needs
 }
 
-// roomFor returns what a task needs on a node, in the first way that it may be had in; ok
-// is false if it waits for something else in every one.
+// roomFor returns the needs of the first alternative of a task that waits for capacity; ok is false
+// if each waits for something else.
 func roomFor(s *esl.State, t *cluster.Task) (needs []cluster.Need, ok bool) {
 	ways := t.Info.V.Alternatives
 	if len(ways) == 0 {
@@ -189,9 +187,8 @@ func roomFor(s *esl.State, t *cluster.Task) (needs []cluster.Need, ok bool) {
 	return nil, false
 }
 
-// allThere reports whether all is there, and free as far as it is the cluster's, that is
-// asked for besides what nodes have of themselves: who waits for something else, or draws
-// on what is locked, does not wait for room.
+// allThere reports whether needs lack only physical capacity of nodes: their ephemeral resources
+// exist, their cluster-wide resources are free, and none is drawn from a reservation.
 func allThere(s *esl.State, needs []cluster.Need) bool {
 	asked := make(map[types.ResourceID]types.Quantity)
 	for _, x := range needs {
@@ -209,17 +206,17 @@ func allThere(s *esl.State, needs []cluster.Need) bool {
 	return true
 }
 
-// evicting is rooms as they would be without some tasks.
+// evicting is the nodes as they would be without some tasks.
 type evicting struct {
 	rooms []*esl.Room
-	// on are those that may be evicted, by node, the youngest last.
+	// on are the possible victims by node, the youngest last.
 	on      map[string][]*cluster.Task
 	evicted []*cluster.Task
-	// more is how much others have that they may do without, as far as it was asked.
+	// more caches has, and includes tasks placed since.
 	more map[cluster.ID]int
 }
 
-// has returns how much a job has that it may do without.
+// has returns how many tasks outside its core a job has on nodes, without leaving ones.
 func (e *evicting) has(s *esl.State, job cluster.ID) int {
 	n, ok := e.more[job]
 	if !ok {
@@ -231,7 +228,7 @@ func (e *evicting) has(s *esl.State, job cluster.ID) int {
 	return n
 }
 
-// newEvicting begins with what leaves anyway gone.
+// newEvicting begins without the leaving tasks.
 func newEvicting(s *esl.State, stay []*cluster.Task) *evicting {
 	e := &evicting{rooms: s.Rooms(), on: make(map[string][]*cluster.Task), more: make(map[cluster.ID]int)}
 	for _, r := range e.rooms {
@@ -252,7 +249,7 @@ func newEvicting(s *esl.State, stay []*cluster.Task) *evicting {
 	return e
 }
 
-// copy returns one that can be gone back to: rooms are replaced, never changed.
+// copy returns a copy to go back to. It shares rooms: they are replaced, never changed.
 func (e *evicting) copy() *evicting {
 	c := &evicting{rooms: slices.Clone(e.rooms), on: make(map[string][]*cluster.Task, len(e.on)), evicted: slices.Clone(e.evicted), more: maps.Clone(e.more)}
 	for node, tasks := range e.on {
@@ -261,7 +258,7 @@ func (e *evicting) copy() *evicting {
 	return c
 }
 
-// place gives room to all needs, and reports whether there is.
+// place allocates all needs, with evictions, and reports whether they fit.
 func (e *evicting) place(all [][]cluster.Need) bool {
 	return !slices.ContainsFunc(all, func(needs []cluster.Need) bool { return !e.place1(needs) })
 }
@@ -292,8 +289,8 @@ func (e *evicting) place1(needs []cluster.Need) bool {
 	return true
 }
 
-// without returns a room in which needs fit when its n youngest are evicted; nil if they
-// do not fit then either.
+// without returns a room in which needs fit after its n youngest tasks are evicted; nil if they do
+// not fit even then.
 func (e *evicting) without(r *esl.Room, needs []cluster.Need) (room *esl.Room, n int) {
 	if r.Fits(needs) {
 		return r, 0
@@ -316,7 +313,7 @@ func (e *evicting) without(r *esl.Room, needs []cluster.Need) (room *esl.Room, n
 	return nil, 0
 }
 
-// giveUp counts what an attempt holds as free.
+// giveUp counts the holdings of an attempt as free.
 func giveUp(r *esl.Room, b *cluster.Binding) {
 	if b.Info.V != nil {
 		r.Return(b.Info.V.Holds)

@@ -16,28 +16,27 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Preempt has tasks of lower priority make room for those of the job: no more of them than
-// it takes, and none if the job, or that task of it, would not fit then either. Who is
-// evicted has the grace of its spec, and waits for its next attempt: that is no failure.
+// Preempt evicts tasks of lower priority for tasks of the job: no more than necessary, and none if
+// the waiting task or gang would not fit even then. Evicted tasks have the grace of their spec, and
+// wait for their next attempt: that is no failure.
 //
-// Before anybody is evicted a reservation collects at once on the nodes that were chosen,
-// so that what becomes free goes to the job and to nobody else, all of it in the
-// transaction that places it. The choice is made again from that each time, so that who
-// takes over goes on, and nobody more is evicted once there is room.
+// Before the first eviction, an AtOnce reservation collects on the chosen nodes. So the freed
+// capacity goes to the job alone, all of it in the transaction that places the tasks. Each call
+// chooses victims again from that reservation: a new process continues, and evictions stop once
+// there is enough capacity.
 type Preempt struct {
-	// After is how long a task, or gang, waits before others are evicted for it; 0 is 1 s.
+	// After is how long a task, or gang, waits before others are evicted for it; 0 means 1 s.
 	After manifest.Wait `json:"after,omitempty" desc:"how long a task, or gang, waits before others are evicted for it; 1s if it is left out, at once if it is 0s"`
-	// Spare is how long who was evicted runs again before it may be evicted once more; 0 is
-	// a minute.
+	// Spare is how long an evicted task runs before this job may evict it again; 0 means 1 min.
 	Spare manifest.Wait `json:"spare,omitempty" desc:"how long a task that was evicted runs before it is evicted for this job once more; 1m if it is left out, no time if it is 0s"`
-	// Within is how long those that were evicted may take to end; 0 is ten minutes.
+	// Within is how long evicted tasks may take to end; 0 means 10 min.
 	Within manifest.Duration `json:"within,omitempty" desc:"how long is waited for those that are evicted to end, before what has become free is given up; 10m if it is left out" zero:"leaves no time to end: give a longer time, or leave it out for 10m"`
 }
 
-// Kind is preempt.
+// Kind returns preempt.
 func (Preempt) Kind() string { return "preempt" }
 
-// Validate checks the times.
+// Validate checks the parameters.
 func (p Preempt) Validate() error {
 	if p.Within < 0 {
 		return esl.Invalid("within: %s is negative: give a time, or leave it out for 10m", time.Duration(p.Within))
@@ -45,10 +44,10 @@ func (p Preempt) Validate() error {
 	return nil
 }
 
-// Apply changes nothing of the tasks: what they ask for is what room is made for. It refuses
-// those with a scheduler of their own, as nobody hands the room over to them.
+// Apply leaves the tasks unchanged: capacity is made for their requests. It refuses tasks with a
+// scheduler of their own: such a scheduler does not hand over capacity.
 func (p Preempt) Apply(g *esl.Group) error {
-	_ = g.Own(strconv.Itoa(atATime - 1)) // which says if it is too long
+	_ = g.Own(strconv.Itoa(atATime - 1)) // reports a job id that is too long
 	g.Evicts()
 	for i := range g.Tasks {
 		if by := g.Tasks[i].Task.Scheduler; by != "" {
@@ -64,22 +63,23 @@ func (p Preempt) spare() time.Duration { return p.Spare.Or(time.Minute) }
 
 func (p Preempt) within() time.Duration { return cmp.Or(time.Duration(p.Within), 10*time.Minute) }
 
-// ClusterScoped tells that it goes by what is on the nodes.
+// ClusterScoped is set: the victims are tasks of other jobs.
 func (Preempt) ClusterScoped() {}
 
-// Pace is how often it looks at most, as it looks at all nodes.
+// Pace bounds how often Next is called, as it reads all nodes.
 func (Preempt) Pace() time.Duration { return 250 * time.Millisecond }
 
 // Stay keeps the tasks of a job from being evicted for others of the namespace.
 type Stay struct{}
 
-// Kind is stay.
+// Kind returns stay.
 func (Stay) Kind() string { return "stay" }
 
-// Apply changes nothing: what the job is named by is enough.
+// Apply changes nothing: Preempt finds the policy in the store.
 func (Stay) Apply(*esl.Group) error { return nil }
 
-// Next begins to make room, goes on with that, and gives up what is not needed any more.
+// Next reserves capacity for waiting units, evicts tasks for it, and removes reservations that are
+// no longer needed.
 func (p Preempt) Next(s *esl.State) esl.Plan {
 	rooms, free := p.rooms(s)
 	waiting, long, again := p.wanting(s)
@@ -90,7 +90,7 @@ func (p Preempt) Next(s *esl.State) esl.Plan {
 	switch {
 	case len(rooms) > 0:
 		return p.goOn(s, rooms, waiting, tries)
-	case len(free) == 0: // those before are being given back
+	case len(free) == 0: // earlier reservations are being released
 		return esl.Plan{RequeueAfter: s.Now.Add(time.Second)}
 	case len(long) == 0:
 		return esl.Plan{RequeueAfter: again}
@@ -102,11 +102,11 @@ func (p Preempt) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// atATime is for how many tasks, or gangs, room is made at a time.
+// atATime is the number of tasks or gangs for which capacity is made at a time.
 const atATime = 16
 
-// rooms returns the room that is made for the job, and under which ids more may be made. The
-// id without a number was the only one once.
+// rooms returns the reservations that make capacity for the job, and the free ids for more of them.
+// Older versions used only the id without a number.
 func (p Preempt) rooms(s *esl.State) (rooms []*cluster.Reservation, free []string) {
 	if r := s.Reservation(s.Own("")); taskset.Locked(r) {
 		rooms = append(rooms, r)
@@ -123,9 +123,9 @@ func (p Preempt) rooms(s *esl.State) (rooms []*cluster.Reservation, free []strin
 	return rooms, free
 }
 
-// begin reserves the room that is to be made for the first of those that wait for which it
-// can be, of one priority, if some has to be made; fits tells that somebody fits already, or
-// when those have ended that leave anyway. Each has room of his own, as of his own victims.
+// begin reserves capacity for the first waiting units, of one priority, that fit only after
+// evictions. fits reports whether a unit fits already, or once leaving tasks have ended. Each unit
+// has its own reservation and its own victims.
 func (p Preempt) begin(s *esl.State, all []wish, free []string) (plan esl.Plan, fits bool) {
 	c := newClearing(s, all[0].priority, p.spare(), p.patient(all, s.Now))
 	c.begun()
@@ -157,8 +157,8 @@ func (p Preempt) begin(s *esl.State, all []wish, free []string) (plan esl.Plan, 
 	return plan, fits
 }
 
-// anyWay makes room for a wish in the first of its ways that it can be made for, and returns
-// the bundles with their nodes. Those that it cannot be made for are noted as hopeless.
+// anyWay makes capacity for the first possible alternative of a wish, and returns its bundles with
+// their nodes. It records impossible alternatives in hopeless.
 func (c *clearing) anyWay(w wish, hopeless map[string]bool) (bundles []types.Bundle, ok bool) {
 	who := asker{c.s.Namespace, c.s.Job, w.priority}
 	for _, way := range w.ways {
@@ -176,7 +176,7 @@ func (c *clearing) anyWay(w wish, hopeless map[string]bool) (bundles []types.Bun
 	return nil, false
 }
 
-// canHandOver reports whether the store takes the transaction that hands over bundles: the
+// canHandOver reports whether the store accepts the transaction that hands over bundles: the
 // scheduler collects nothing that it could not hand over.
 func canHandOver(s *esl.State, bundles []types.Bundle) bool {
 	nodes, keys := make(map[string]bool, len(bundles)), map[string]bool{controlplane.NamespaceKey(s.Namespace): true}
@@ -197,8 +197,7 @@ func canHandOver(s *esl.State, bundles []types.Bundle) bool {
 	return s.Ops == 0 || controlplane.HandOverCompares(len(nodes), len(keys)) <= s.Ops
 }
 
-// goOn evicts who still has to make room, and gives up what is not needed, or not to be had,
-// any more.
+// goOn evicts the remaining victims, and removes reservations no longer needed or possible.
 func (p Preempt) goOn(s *esl.State, rooms []*cluster.Reservation, waiting []wish, tries *triedInVain) esl.Plan {
 	since := time.Unix(0, rooms[0].Info.V.Submitted)
 	plan := esl.Plan{RequeueAfter: since.Add(p.within())}
@@ -209,7 +208,7 @@ func (p Preempt) goOn(s *esl.State, rooms []*cluster.Reservation, waiting []wish
 	var rest []*cluster.Reservation
 	for _, r := range rooms {
 		switch {
-		case r.Grant.V != nil && !r.Current(): // the one before is being given back
+		case r.Grant.V != nil && !r.Current(): // the former grant is being released
 			plan.RequeueAfter = s.Now.Add(time.Second)
 		case r.Grant.V != nil && r.Grant.V.Phase == types.HandedOver:
 			over(r, "what waited has got it")
@@ -225,7 +224,7 @@ func (p Preempt) goOn(s *esl.State, rooms []*cluster.Reservation, waiting []wish
 		}
 	}
 	if len(plan.Unreserve) > 0 || len(rest) == 0 {
-		return plan // what remains is decided on without these
+		return plan // the next call decides on the rest
 	}
 	c := newClearing(s, rest[0].Info.V.Priority, p.spare(), p.patient(waiting, since))
 	reason := fmt.Sprintf("%s%s, of priority %d", evictedFor, jobNameOf(s), rest[0].Info.V.Priority)
@@ -253,7 +252,8 @@ func (p Preempt) goOn(s *esl.State, rooms []*cluster.Reservation, waiting []wish
 	return plan
 }
 
-// wantedRooms returns what reports, once for each, whether somebody waits for room.
+// wantedRooms returns a function that reports whether a waiting unit requests the bundles of a
+// reservation. Each unit counts once.
 func wantedRooms(s *esl.State, waiting []wish) func(r *cluster.Reservation) bool {
 	wants := make([][]string, len(waiting))
 	for i, w := range waiting {
@@ -271,8 +271,8 @@ func wantedRooms(s *esl.State, waiting []wish) func(r *cluster.Reservation) bool
 	}
 }
 
-// evictAll evicts units, as many as go into one transaction, and gives up what was locked
-// for them: else nothing of it would be free.
+// evictAll evicts victims, as many as fit into one transaction, and removes their reservations:
+// otherwise their capacity would stay allocated.
 func evictAll(evicted []*victim, reason string) esl.Plan {
 	plan := esl.Plan{Reason: reason}
 	for _, u := range evicted {
@@ -289,7 +289,7 @@ func evictAll(evicted []*victim, reason string) esl.Plan {
 	return plan
 }
 
-// jobNameOf is what people know the job by.
+// jobNameOf returns the word job and the name of the job, or its id if it has none.
 func jobNameOf(s *esl.State) string {
 	if j := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]; j != nil && j.V.Name != "" {
 		return "job " + j.V.Name
@@ -297,7 +297,7 @@ func jobNameOf(s *esl.State) string {
 	return "job " + s.Job
 }
 
-// Why says who makes room for a task, or why nobody does.
+// Why says which tasks are evicted for a task, or why none is.
 func (p Preempt) Why(s *esl.State, task string) string {
 	if _, ok := taskset.Waits(s, task); !ok {
 		return ""
@@ -322,7 +322,7 @@ func (p Preempt) Why(s *esl.State, task string) string {
 	return "preempt: it would not fit even if all tasks of lower priority were gone that may be evicted for it"
 }
 
-// ending says who leaves the nodes that room is made on, and since when.
+// ending says which tasks leave the nodes of reservations, and how long capacity has been made.
 func (p Preempt) ending(s *esl.State, rooms []*cluster.Reservation) string {
 	on, ends := make(map[string]bool), make(map[string]bool)
 	for _, r := range rooms {

@@ -14,44 +14,42 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Who is evicted for whom. The choice is pure: where a bundle goes is where those that have
-// to go are of the lowest priority, then fewest, then those with the least work to lose;
-// and of those on a node whoever need not go stays, the dearest first (as kube-scheduler
-// reprieves victims).
+// The choice of victims is pure. A bundle goes to the node with the victims of the lowest priority;
+// of equal ones, the fewest tasks, then the least work lost. Victims that are not necessary are
+// spared, the most expensive first, as kube-scheduler reprieves victims.
 
-// clearing is the cluster as it would be without some units, and with what is to come.
+// clearing is the cluster as it would be without some victims, and with the placed bundles.
 type clearing struct {
 	s     *esl.State
 	rooms []*esl.Room
-	// as tells each state of each room, so that what was found of it is known again.
+	// as is the version of each room; found caches options by version.
 	as    []int
 	clock int
 	found map[lookedFor]option
-	at    map[string]int // the room of each node
+	at    map[string]int // index of the room of each node
 	below int
 	spare time.Duration
-	// patient tells that who leaves anyway is waited for, however long that takes.
+	// patient reports whether to wait for leaving tasks, however long that takes.
 	patient bool
-	// left are those that draw on what was given up when others of their job were evicted,
-	// and have not been told yet to leave, by the reason of that.
+	// left are tasks that are not evicted yet, though they draw on a reservation that was removed
+	// when tasks of their job were evicted. The key is the reason of that eviction.
 	left map[string][]*victim
-	// on are who may be evicted that holds something of each node; of the whole cluster
-	// under "".
+	// on are the possible victims, by node on which they hold something; "" is the whole cluster.
 	on      map[string][]*victim
 	sorted  map[string]bool
-	pools   map[types.ResourceID]types.Quantity // what is free, as far as it was asked
+	pools   map[types.ResourceID]types.Quantity // free amounts requested so far
 	gone    map[*victim]bool
 	evicted []*victim
-	// laws are those of jobs, under is how many have a place under them, and wanted are the
-	// resources that anybody has a place with.
+	// laws are the limits of jobs, under the amounts placed under them, and wanted the resources
+	// of placed bundles.
 	laws   map[cluster.ID][]esl.Limit
 	under  map[lawful]int
 	wanted map[types.ResourceID]bool
 }
 
-// newClearing begins with what leaves anyway gone, if that is waited for, and with what the
-// job has accumulated given back; of lower priority than below may be evicted, but for who
-// was evicted and runs since for less than spare.
+// newClearing begins without the leaving tasks that are waited for, and with the capacity that the
+// job has accumulated returned. Tasks of a priority lower than below may be evicted, except tasks
+// that were evicted before and have run for less than spare since.
 func newClearing(s *esl.State, below int, spare time.Duration, patient bool) *clearing {
 	c := &clearing{
 		s: s, rooms: s.Rooms(), found: make(map[lookedFor]option), at: make(map[string]int), below: below, spare: spare,
@@ -65,7 +63,7 @@ func newClearing(s *esl.State, below int, spare time.Duration, patient bool) *cl
 	}
 	for _, r := range s.View.Reservations {
 		if r.Info.V != nil && r.Info.V.AtOnce && !r.Info.V.ForItself {
-			c.below = max(c.below, r.Info.V.Priority) // others make room, too
+			c.below = max(c.below, r.Info.V.Priority) // begun makes capacity for it, too
 		}
 	}
 	for _, r := range s.View.Reservations {
@@ -90,8 +88,8 @@ func newClearing(s *esl.State, below int, spare time.Duration, patient bool) *cl
 	return c
 }
 
-// candidates returns who may be evicted of those that hold something of a node, or of the
-// whole cluster, those first that are to go first.
+// candidates returns the possible victims that hold something of a node, in the order of eviction;
+// "" is the whole cluster.
 func (c *clearing) candidates(node string) []*victim {
 	if !c.sorted[node] {
 		slices.SortFunc(c.on[node], (*victim).less)
@@ -100,7 +98,7 @@ func (c *clearing) candidates(node string) []*victim {
 	return c.on[node]
 }
 
-// copy returns what can be gone back to: rooms are replaced, never changed.
+// copy returns the state for back. It shares rooms: they are replaced, never changed.
 func (c *clearing) copy() *clearing {
 	return &clearing{
 		rooms: slices.Clone(c.rooms), as: slices.Clone(c.as), pools: maps.Clone(c.pools), under: maps.Clone(c.under),
@@ -108,12 +106,12 @@ func (c *clearing) copy() *clearing {
 	}
 }
 
-// back goes back to what copy returned.
+// back restores the state that copy returned.
 func (c *clearing) back(was *clearing) {
 	c.rooms, c.as, c.pools, c.under, c.gone, c.evicted = was.rooms, was.as, was.pools, was.under, was.gone, was.evicted
 }
 
-// change replaces a room by one that is changed.
+// change replaces a room by a changed copy.
 func (c *clearing) change(i int, f func(r *esl.Room)) {
 	c.rooms[i] = c.rooms[i].Clone()
 	f(c.rooms[i])
@@ -121,10 +119,10 @@ func (c *clearing) change(i int, f func(r *esl.Room)) {
 	c.as[i] = c.clock
 }
 
-// free counts what is held as free.
+// free counts holdings as free.
 func (c *clearing) free(frees []freed) { c.count(frees, (*esl.Room).Return, 1) }
 
-// retake counts what was counted as free as held again.
+// retake counts freed holdings as held again.
 func (c *clearing) retake(frees []freed) { c.count(frees, (*esl.Room).Hold, -1) }
 
 func (c *clearing) count(frees []freed, onNode func(*esl.Room, []types.Holding), sign types.Quantity) {
@@ -140,7 +138,7 @@ func (c *clearing) count(frees []freed, onNode func(*esl.Room, []types.Holding),
 	}
 }
 
-// freeGrant counts what a grant holds as free.
+// freeGrant counts the holdings of a grant as free.
 func (c *clearing) freeGrant(g *types.Grant) {
 	var u victim
 	for _, at := range g.Nodes {
@@ -151,8 +149,8 @@ func (c *clearing) freeGrant(g *types.Grant) {
 	c.free(u.frees)
 }
 
-// accumulatedBy reports whether a grant is what a reservation or task of the job has
-// accumulated: it gives that back when room is made for the job.
+// accumulatedBy reports whether a reservation or task of the job has accumulated the grant of r. It
+// returns the grant when capacity is made for the job.
 func (c *clearing) accumulatedBy(r *cluster.Reservation) bool {
 	switch {
 	case r.ID.Namespace != c.s.Namespace || c.s.Job == "" || r.Grant.V == nil || r.Grant.V.Phase != types.Accumulating:
@@ -164,7 +162,7 @@ func (c *clearing) accumulatedBy(r *cluster.Reservation) bool {
 	return t != nil && t.Info.V != nil && t.Info.Create == r.Grant.V.Task && t.Info.V.Job == c.s.Job
 }
 
-// pool returns what is free of a resource of the whole cluster.
+// pool returns the free amount of a cluster-wide resource.
 func (c *clearing) pool(id types.ResourceID) types.Quantity {
 	if q, ok := c.pools[id]; ok {
 		return q
@@ -175,14 +173,14 @@ func (c *clearing) pool(id types.ResourceID) types.Quantity {
 	return 0
 }
 
-// option is what it takes to make room.
+// option says whether needs fit after evictions, and of which victims.
 type option struct {
 	fits    bool
 	victims []*victim
 }
 
-// begun takes in the room that is being made already, the oldest first, and returns who is
-// evicted for each, and whether it fits then.
+// begun makes capacity for the existing reservations, the oldest first. It returns the victims of
+// each, and whether it fits then.
 func (c *clearing) begun() map[*cluster.Reservation]option {
 	var all []*cluster.Reservation
 	for _, r := range c.s.View.Reservations {
@@ -208,8 +206,8 @@ func (c *clearing) begun() map[*cluster.Reservation]option {
 	return out
 }
 
-// clear places bundles, each where the least is lost by it, and returns them with their
-// nodes; ok is false if not all of them fit.
+// clear places bundles, each where its victims cost least, and returns them with their nodes; ok is
+// false if not all of them fit.
 func (c *clearing) clear(who asker, bundles []types.Bundle) (placed []types.Bundle, ok bool) {
 	before := len(c.evicted)
 	for _, b := range bundles {
@@ -225,14 +223,14 @@ func (c *clearing) clear(who asker, bundles []types.Bundle) (placed []types.Bund
 	return placed, true
 }
 
-// lookedFor is a room, as it was, and what was looked for in it.
+// lookedFor is a version of a room, and the request for which options were searched.
 type lookedFor struct {
 	room, as, priority int
 	ns, needs          string
 }
 
-// place makes room for what is asked for, on one node in particular if it is named, and
-// returns where; "" if that cannot be.
+// place makes capacity for a request, on a given node if only names one, and returns the node; ""
+// if that is impossible.
 func (c *clearing) place(who asker, asks asked, only string) string {
 	best, by := -1, option{}
 	like := taskset.Signature(asks.needs)
@@ -273,8 +271,8 @@ func (c *clearing) evict(u *victim) {
 	c.free(u.frees)
 }
 
-// option returns who has to go for needs to fit in a room: of those that come first as many
-// as it takes, less those that need not go after all.
+// option returns the victims for needs to fit in a room: the first candidates until they fit, less
+// the unnecessary ones.
 func (c *clearing) option(r *esl.Room, needs []cluster.Need, who asker) option {
 	if r.Fits(needs) {
 		return option{fits: true}
@@ -305,10 +303,10 @@ func (c *clearing) option(r *esl.Room, needs []cluster.Need, who asker) option {
 	return option{}
 }
 
-// cheaper reports whether to evict some units is better than to evict others.
+// cheaper reports whether evicting victims a is better than evicting victims b.
 func cheaper(a, b []*victim) bool {
 	worst := func(units []*victim) (priority int, lost time.Duration) {
-		priority = math.MinInt // of who loses nothing
+		priority = math.MinInt // no task is lost
 		for _, u := range units {
 			if lost += u.lost; len(u.tasks) > 0 {
 				priority = max(priority, u.priority)
@@ -324,7 +322,7 @@ func cheaper(a, b []*victim) bool {
 	return cmp.Or(cmp.Compare(p, q), cmp.Compare(tasksOf(a), tasksOf(b)), cmp.Compare(lostA, lostB)) < 0
 }
 
-// cover evicts who holds what is lacking of the whole cluster, such as a quota, and reports
+// cover evicts holders of cluster-wide resources that are short, such as a quota, and reports
 // whether there is enough then.
 func (c *clearing) cover(who asker) bool {
 	for _, id := range slices.Sorted(maps.Keys(c.pools)) {
@@ -346,8 +344,8 @@ func (c *clearing) cover(who asker) bool {
 	return true
 }
 
-// reprieve lets those stay, of the evicted from the first on, without whom all that is to
-// come fits too: the dearest first.
+// reprieve spares victims from index first on, the most expensive ones first, as long as all placed
+// bundles still fit.
 func (c *clearing) reprieve(first int) {
 	units := slices.Clone(c.evicted[first:])
 	slices.SortFunc(units, func(a, b *victim) int { return b.less(a) })
@@ -362,8 +360,8 @@ func (c *clearing) reprieve(first int) {
 	}
 }
 
-// sound reports whether nothing of what a unit holds is given away twice, as far as anybody
-// asks for it: of anything else there may be less than is in use.
+// sound reports whether no wanted resource of a victim is allocated twice. Other resources may be
+// overdrawn already.
 func (c *clearing) sound(u *victim) bool {
 	for _, f := range u.frees {
 		for _, h := range f.holds {

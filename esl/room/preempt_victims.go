@@ -11,21 +11,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Who may be evicted: a task by itself; tasks that draw on one reservation, such as a gang,
-// together with it, as it is theirs as a whole. What a reservation, or task, has accumulated is
-// given back, and nobody is evicted for that: the scheduler has that done to what collects at
-// once and lacks it.
+// Possible victims are single tasks, and reservations with all tasks that draw on them, such as
+// gangs. Accumulated capacity is returned without an eviction: the scheduler returns it when an
+// AtOnce reservation lacks it.
 
-// victim is what is evicted together or not at all.
+// victim is a set of tasks that are evicted together or not at all.
 type victim struct {
 	ns       string
 	priority int             // the highest of its tasks
-	tasks    []*cluster.Task // none of what has accumulated
-	// lost is how long its tasks have run, together.
+	tasks    []*cluster.Task // none for accumulated capacity
+	// lost is the total time its tasks have run.
 	lost time.Duration
-	// reservation is what is given up with it; empty for a task by itself.
+	// reservation is removed with it; empty for a single task.
 	reservation string
-	// frees is what is free then.
+	// frees is the capacity that its eviction frees.
 	frees []freed
 
 	// Most are one task on one node.
@@ -33,16 +32,16 @@ type victim struct {
 	own  [1]freed
 }
 
-// freed is what is free on a node; on "", of the whole cluster.
+// freed is freed capacity of a node; "" is the whole cluster.
 type freed struct {
 	node  string
 	holds []types.Holding
 }
 
-// less orders victims, those first that are to go first.
+// less orders victims by the order of eviction.
 func (u *victim) less(v *victim) int {
 	if len(u.tasks) == 0 || len(v.tasks) == 0 {
-		return cmp.Compare(len(u.tasks), len(v.tasks)) // one accumulates at a time
+		return cmp.Compare(len(u.tasks), len(v.tasks)) // only one accumulates at a time
 	}
 	if c := cmp.Or(cmp.Compare(u.priority, v.priority), cmp.Compare(len(u.tasks), len(v.tasks)), cmp.Compare(u.lost, v.lost)); c != 0 {
 		return c
@@ -50,7 +49,7 @@ func (u *victim) less(v *victim) int {
 	return strings.Compare(u.tasks[0].ID.String(), v.tasks[0].ID.String())
 }
 
-// on returns what is free then on a node.
+// on returns the capacity that its eviction frees on a node.
 func (u *victim) on(node string) []types.Holding {
 	for i := range u.frees {
 		if u.frees[i].node == node {
@@ -60,7 +59,7 @@ func (u *victim) on(node string) []types.Holding {
 	return nil
 }
 
-// hold counts what would be free.
+// hold adds a holding that its eviction frees.
 func (u *victim) hold(node string, h types.Holding) {
 	if h.Cluster {
 		node = ""
@@ -81,7 +80,7 @@ func tasksOf(units []*victim) (n int) {
 	return n
 }
 
-// look takes an attempt into account: as one that leaves, or that may be evicted.
+// look counts an attempt as leaving, or as a possible victim.
 func (c *clearing) look(b *cluster.Binding, together map[*cluster.Reservation]*victim) {
 	t := b.Task
 	if b.Info.V == nil || t.Info.V == nil || t.Status.V == nil || !t.Phase().Held() {
@@ -114,8 +113,7 @@ func (c *clearing) look(b *cluster.Binding, together map[*cluster.Reservation]*v
 	}
 }
 
-// accumulated returns what a grant has accumulated as what may be given back; nil if it does
-// not accumulate.
+// accumulated returns the capacity of an accumulating grant as a victim; nil if r has none.
 func (c *clearing) accumulated(r *cluster.Reservation) *victim {
 	if r.Grant.V == nil || r.Grant.V.Phase != types.Accumulating {
 		return nil
@@ -127,7 +125,7 @@ func (c *clearing) accumulated(r *cluster.Reservation) *victim {
 	case r.Info.V == nil && t != nil && t.Info.V != nil && t.Info.Create == r.Grant.V.Task:
 		u.priority = t.Info.V.Priority
 	default:
-		return nil // it is being given back
+		return nil // it is being released
 	}
 	for _, at := range r.Grant.V.Nodes {
 		for _, h := range at.Holds {
@@ -137,8 +135,8 @@ func (c *clearing) accumulated(r *cluster.Reservation) *victim {
 	return u
 }
 
-// join adds a task to those that draw on a reservation, and go together: none of them does
-// if one of them stays, or nobody would lock it again.
+// join adds a task to the victim of its reservation. There is none if one of the tasks stays, or if
+// the reservation and the tasks are not of one job: no policy would reserve it again.
 func (c *clearing) join(own *victim, t *cluster.Task, r *cluster.Reservation, together map[*cluster.Reservation]*victim) {
 	u, known := together[r]
 	if !known {
@@ -162,12 +160,12 @@ func (c *clearing) join(own *victim, t *cluster.Task, r *cluster.Reservation, to
 	}
 }
 
-// evictedFor is how the reason of what is evicted begins.
+// evictedFor is the prefix of the reason of every eviction by Preempt.
 const evictedFor = "evicted for "
 
-// alsoFor returns for what a task is to be evicted that draws on what was given up, and has no
-// place without, "" if for nothing: for what another one of its job was. Those do not have their place again
-// before all have ended that had it.
+// alsoFor returns the reason to evict a task that cannot run without its removed reservation: the
+// one for which another task of its job was evicted, "" if none was. The reservation is granted
+// again only after the attempts of all its tasks have ended.
 func (c *clearing) alsoFor(t *cluster.Task) (reason string) {
 	if t.Info.V.Job == "" {
 		return ""
@@ -183,9 +181,9 @@ func (c *clearing) alsoFor(t *cluster.Task) (reason string) {
 	return ""
 }
 
-// hold counts what is free when an attempt ends, less what it provides, and returns the
-// reservation that it draws on and that keeps the rest; and whether it draws on one that was
-// given up, and has no place without.
+// hold adds the capacity that is free when an attempt ends, less the resources it provides. drawn
+// is the reservation that it draws on, which keeps the rest. givenUp reports whether it cannot run
+// without a reservation that was removed.
 func (c *clearing) hold(u *victim, b *cluster.Binding) (drawn *cluster.Reservation, givenUp bool) {
 	if !slices.ContainsFunc(b.Info.V.Holds, func(h types.Holding) bool { return h.Cluster || h.Resource.Scoped() }) {
 		u.own[0] = freed{b.Node.Name, b.Info.V.Holds}
@@ -201,7 +199,7 @@ func (c *clearing) hold(u *victim, b *cluster.Binding) (drawn *cluster.Reservati
 	return drawn, givenUp
 }
 
-// holdEach is hold, of what is not just of the node.
+// holdEach is hold for holdings of reservations and of cluster-wide resources.
 func (c *clearing) holdEach(u *victim, b *cluster.Binding) (drawn *cluster.Reservation, givenUp bool) {
 	for _, h := range b.Info.V.Holds {
 		if h.Resource.Scoped() {
@@ -212,7 +210,7 @@ func (c *clearing) holdEach(u *victim, b *cluster.Binding) (drawn *cluster.Reser
 				continue
 			}
 			givenUp = givenUp || drawsAlways(b.Task, h.Resource)
-			h.Resource = h.Resource.Unscoped() // it goes with the task
+			h.Resource = h.Resource.Unscoped() // the task frees it
 			h.Cluster = c.s.View.Pool(h.Resource) != nil
 		}
 		u.hold(b.Node.Name, h)
@@ -220,9 +218,8 @@ func (c *clearing) holdEach(u *victim, b *cluster.Binding) (drawn *cluster.Reser
 	return drawn, givenUp
 }
 
-// drawsAlways reports whether each way of a task draws on a resource of a reservation, such as
-// those of a gang. Others have a place without it, too, when it is given up, such as those that
-// have moved.
+// drawsAlways reports whether each alternative of a task draws on a resource of a reservation, as
+// in a gang. Other tasks, such as migrated ones, can run after the reservation is removed.
 func drawsAlways(t *cluster.Task, id types.ResourceID) bool {
 	name, ways := id.In(t.ID.Namespace), t.Info.V.Alternatives
 	if len(ways) == 0 || t.Info.V.Requests.Get(name) > 0 {
@@ -231,8 +228,8 @@ func drawsAlways(t *cluster.Task, id types.ResourceID) bool {
 	return !slices.ContainsFunc(ways, func(way types.Alternative) bool { return way.Requests.Get(name) == 0 })
 }
 
-// stays reports whether a task is not to be evicted: it is of the same job, it was not long
-// ago, or its job says so.
+// stays reports whether a task must not be evicted: it is of the same job, was evicted recently, or
+// its job has policy stay.
 func (c *clearing) stays(t *cluster.Task) bool {
 	if t.Info.V.Job != "" && t.Info.V.Job == c.s.Job && t.ID.Namespace == c.s.Namespace {
 		return true
@@ -244,12 +241,12 @@ func (c *clearing) stays(t *cluster.Task) bool {
 	return t.Info.V.Job != "" && p != nil && p.V != nil && slices.ContainsFunc(p.V.Policies, func(x types.Policy) bool { return x.Kind == (Stay{}).Kind() })
 }
 
-// ran is how long a task has been on its node.
+// ran returns how long a task has run, or been bound if it has not started.
 func (c *clearing) ran(t *cluster.Task) time.Duration {
 	return c.s.Now.Sub(time.Unix(0, cmp.Or(t.Status.V.Started, t.Status.V.Bound)))
 }
 
-// add makes a victim one that may be evicted.
+// add makes u a possible victim.
 func (c *clearing) add(u *victim) {
 	for i := range u.frees {
 		c.on[u.frees[i].node] = append(c.on[u.frees[i].node], u)

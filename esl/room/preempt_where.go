@@ -15,7 +15,7 @@ type asker struct {
 	priority int
 }
 
-// asked is what a bundle requests: needs from its node, and under limits where capacity is made.
+// asked holds the requests of a bundle: needs from its node, and amounts covered by limits.
 type asked struct {
 	needs []cluster.Need
 	under []asks

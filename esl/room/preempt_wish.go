@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// For which tasks capacity is made, and how often that is tried.
+// The waiting units for which capacity is made, and the pauses after failures.
 
 // wish is a unit that waits for capacity: a reservation of the job, or a task that draws on none.
 type wish struct {
@@ -24,8 +24,8 @@ type wish struct {
 	ways [][]types.Bundle
 }
 
-// wanting returns the waiting units, and those of them that have waited long enough, both in order;
-// again is when the next one will have.
+// wanting returns all waiting units, and the long-waiting ones, both in order; again is when the
+// next unit will have waited long enough.
 func (p Preempt) wanting(s *esl.State) (all, long []wish, again time.Time) {
 	all = slices.Concat(waitingReservations(s), waitingTasks(s))
 	slices.SortStableFunc(all, func(a, b wish) int {
@@ -85,9 +85,8 @@ func accumulating(r *cluster.Reservation) bool {
 	return r.Current() && r.Grant.V.Phase == types.Accumulating
 }
 
-// patient reports whether to wait at a moment for tasks that leave anyway. It does so until a unit
-// has waited for longer than the policy gives the tasks it evicts, because the time that the others
-// take is unknown.
+// patient reports whether to wait for leaving tasks at a moment. It does so until a unit has waited
+// for longer than the policy gives evicted tasks, because other leaving tasks may take any time.
 func (p Preempt) patient(all []wish, at time.Time) bool {
 	return !slices.ContainsFunc(all, func(w wish) bool { return !at.Before(w.since.Add(p.within())) })
 }
@@ -120,7 +119,7 @@ func (x *triedInVain) note(s *esl.State, r *cluster.Reservation) {
 	}
 }
 
-// failed records a failed reservation that is given up.
+// failed records a failed reservation that is being removed.
 func (x *triedInVain) failed(s *esl.State, r *cluster.Reservation) {
 	if r.Info.Create != x.last {
 		x.last, x.wait = r.Info.Create, min(max(2*x.wait, vainFirst), vainMost)
