@@ -11,9 +11,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// choose opens one domain: that in which tasks are already, else that in which the most
-// have room. To open another one takes two plans: after the first nobody can be bound in
-// the one before, and the second knows who was before that.
+// choose opens one domain: the one where most tasks are already, otherwise the one where most fit.
+// Opening another one takes two plans: after the first, no task can be bound in the old domain; the
+// second knows which tasks were bound there before that.
 func (p Colocate) choose(s *esl.State, c taskset.Set) esl.Plan {
 	name, in := s.Own(""), p.In.Or(esl.Node)
 	id := types.Resolve(s.Namespace, name)
@@ -31,7 +31,7 @@ func (p Colocate) choose(s *esl.State, c taskset.Set) esl.Plan {
 	return p.open(s, want, types.Inf, fmt.Sprintf("together on %s %s", in, want))
 }
 
-// opened returns the domain that is open, "" if none is.
+// opened returns the open domain, "" if there is none.
 func (p Colocate) opened(s *esl.State, name string) string {
 	id := types.Resolve(s.Namespace, name)
 	if p.In.Or(esl.Node) == esl.Node {
@@ -50,7 +50,7 @@ func (p Colocate) opened(s *esl.State, name string) string {
 	return ""
 }
 
-// open makes the resource so much in a domain.
+// open sets the capacity of the resource in a domain.
 func (p Colocate) open(s *esl.State, domain string, capacity types.Quantity, reason string) esl.Plan {
 	plan := esl.Plan{Reason: reason}
 	name, in := s.Own(""), p.In.Or(esl.Node)
@@ -67,8 +67,8 @@ func (p Colocate) open(s *esl.State, domain string, capacity types.Quantity, rea
 	return plan
 }
 
-// inUse returns the domain where most of the resource is in use, by tasks or by what was
-// locked for them, "" if none is.
+// inUse returns the domain where most of the resource is in use, by tasks or their reservations, ""
+// if none is.
 func (p Colocate) inUse(s *esl.State, name string) string {
 	id := types.Resolve(s.Namespace, name)
 	used := make(map[string]types.Quantity)
@@ -86,8 +86,8 @@ func (p Colocate) inUse(s *esl.State, name string) string {
 	return most
 }
 
-// best returns the domain in which the most tasks have room, the one that is open if none
-// is better; where none has any, the one that is large enough for the most.
+// best returns the domain where most tasks fit, of equal ones the open one. If no task fits in any,
+// it returns the one that is large enough for most.
 func (p Colocate) best(s *esl.State, parts []*domain, c taskset.Set) string {
 	is, best := p.opened(s, s.Own("")), ""
 	most := fit{now: -1}
@@ -100,17 +100,17 @@ func (p Colocate) best(s *esl.State, parts []*domain, c taskset.Set) string {
 	return best
 }
 
-// fit is how many of what waits have room in a domain now, how far these are from what they
-// would like best, all together, and how many would have room on its nodes if nothing else
-// were there, on each by itself.
+// fit is how many waiting tasks fit in a domain now, the sum of the indices of their alternatives,
+// and how many tasks would fit on each of its nodes, if alone there, summed over the nodes.
 type fit struct{ now, far, ever int }
 
-// compare orders domains by where more have room, then by what these like better.
+// compare orders domains by the number of tasks that fit, then by their preference. If no task
+// fits, it orders them by ever.
 func (f fit) compare(than fit) int {
 	return cmp.Or(cmp.Compare(f.now, than.now), cmp.Compare(than.far, f.far), taskset.BoolInt(f.now == 0)*cmp.Compare(f.ever, than.ever))
 }
 
-// fit returns how well a domain does for what waits.
+// fit returns how well the waiting tasks fit in a domain.
 func (p *domain) fit(c taskset.Set) (f fit) {
 	c.Put(p.clones(), math.MaxInt, func(_ *esl.Room, n, way int) {
 		f.now += n

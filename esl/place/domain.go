@@ -14,22 +14,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// domain is a node, rack or zone with what counts there. It counts if one of its nodes takes
-// tasks, and would do for some of them if nothing else were there: is large enough, and has
-// what else they ask for.
+// domain is a node, rack or zone, and its state. It counts if one of its nodes accepts tasks, and
+// would fit some of them if it were empty.
 type domain struct {
 	name string
-	// nodes are all of them, rooms what is free on those that take tasks.
+	// nodes are all of its nodes, rooms the rooms of the nodes that accept tasks.
 	nodes []*cluster.Node
 	rooms []*esl.Room
-	// used is how much of a resource is in use there, in whole ones, but for what was
-	// collected of it for those who wait.
+	// used is how many of a resource are in use there, without the ones collected for waiting tasks.
 	used int
-	// made is the room that is being made there, by node.
+	// made is the capacity being reserved there, by node.
 	made map[string]taskset.Reserved
 }
 
-// domainsOf returns the domains that count for a crowd, by name.
+// domainsOf returns the domains that count for a task set, sorted by name.
 func domainsOf(s *esl.State, in esl.Domain, id types.ResourceID, c taskset.Set) []*domain {
 	if in == esl.Node {
 		return nodeDomains(s, id, c)
@@ -67,7 +65,7 @@ func domainsOf(s *esl.State, in esl.Domain, id types.ResourceID, c taskset.Set) 
 	return out
 }
 
-// nodeDomains returns the nodes that count for a crowd as domains, by name.
+// nodeDomains returns the nodes that count for a task set as domains, sorted by name.
 func nodeDomains(s *esl.State, id types.ResourceID, c taskset.Set) []*domain {
 	nodes := s.Nodes()
 	parts, rooms, roomsOf := make([]domain, len(nodes)), make([]esl.Room, len(nodes)), make([]*esl.Room, len(nodes))
@@ -84,7 +82,7 @@ func nodeDomains(s *esl.State, id types.ResourceID, c taskset.Set) []*domain {
 	return out
 }
 
-// least is how many are used where the fewest are.
+// least returns the lowest used of the domains.
 func least(parts []*domain) int {
 	if len(parts) == 0 {
 		return 0
@@ -92,16 +90,16 @@ func least(parts []*domain) int {
 	return slices.MinFunc(parts, func(a, b *domain) int { return cmp.Compare(a.used, b.used) }).used
 }
 
-// limitDomain returns what the nodes of a part are to have of a resource, so that no more than
-// most of it can ever be in use there: by capacity, the nodes that change.
+// limitDomain returns the nodes of a domain whose capacity of a resource changes, by new capacity,
+// so that never more than most of it is in use there.
 //
-// What may still come is where what waits has room, or room is being made for it. To move it from one node to another
-// takes two plans: after the first nobody can take it any more, and the second knows who
-// has before that.
+// Free capacity is where waiting tasks fit, or where capacity is being made for them. Moving it to
+// another node takes two plans: after the first, no task can use it on the old node; the second
+// knows which tasks began there before that.
 func limitDomain(s *esl.State, p *domain, id types.ResourceID, most int, c taskset.Set) map[types.Quantity][]string {
 	lower, raise := make(map[types.Quantity][]string), make(map[types.Quantity][]string)
 	slots := p.slots(s, id, most-p.used, c)
-	could := 0 // how many could be in use while the plan is done, and after it
+	could := 0 // how many could be in use during the plan and after it
 	for _, n := range p.nodes {
 		used, has := n.Used(id)-p.made[n.Name].Held, taskset.Capacity(s, n, id)
 		want := has
@@ -128,8 +126,8 @@ func limitDomain(s *esl.State, p *domain, id types.ResourceID, most int, c tasks
 	return lower
 }
 
-// closeDomains adds that nothing new comes while nothing waits: what could come then would go by
-// what has been.
+// closeDomains adds to a plan that no more tasks fit while none waits: their placement would follow
+// outdated limits.
 func closeDomains(s *esl.State, plan *esl.Plan, name string) {
 	id := types.Resolve(s.Namespace, name)
 	limits := make(map[types.Quantity][]string)
@@ -142,8 +140,8 @@ func closeDomains(s *esl.State, plan *esl.Plan, name string) {
 	takeTurn(s, plan)
 }
 
-// slots says on which nodes of a part so many of what waits have room: first where it is
-// being made, then where there are slots already.
+// slots returns how many waiting tasks each node of a domain gets, free in total: first where
+// capacity is being made, then where there are slots already.
 func (p *domain) slots(s *esl.State, id types.ResourceID, free int, c taskset.Set) map[string]int {
 	out := make(map[string]int)
 	for _, r := range p.rooms {
@@ -160,7 +158,7 @@ func (p *domain) slots(s *esl.State, id types.ResourceID, free int, c taskset.Se
 	return out
 }
 
-// clones returns copies of the rooms, to try something on.
+// clones returns copies of the rooms, for trials.
 func (p *domain) clones() []*esl.Room {
 	out := make([]*esl.Room, len(p.rooms))
 	for i, r := range p.rooms {
@@ -169,7 +167,7 @@ func (p *domain) clones() []*esl.Room {
 	return out
 }
 
-// setLimits adds what limit returned to a plan.
+// setLimits adds to a plan the capacity of a resource on nodes: see limitDomain.
 func setLimits(s *esl.State, plan *esl.Plan, name string, limits map[types.Quantity][]string) {
 	for _, q := range slices.Sorted(maps.Keys(limits)) {
 		slices.Sort(limits[q])
@@ -177,8 +175,8 @@ func setLimits(s *esl.State, plan *esl.Plan, name string, limits map[types.Quant
 	}
 }
 
-// onEvery adds that a resource is so much on every node, on the condition that it is as
-// it was.
+// onEvery adds to a plan the capacity of a resource on every node, on the condition that it is
+// unchanged.
 func onEvery(s *esl.State, plan *esl.Plan, name string, capacity types.Quantity) {
 	id := types.Resolve(s.Namespace, name)
 	key := controlplane.ResourceKey(s.Namespace, name, types.EveryNode)
@@ -190,7 +188,7 @@ func onEvery(s *esl.State, plan *esl.Plan, name string, capacity types.Quantity)
 	plan.If = unchanged(s, plan.If, key, mod)
 }
 
-// onEveryNode returns how much of a resource every node has, but those with a key of their own.
+// onEveryNode returns how much of a resource every node has, except nodes with a key of their own.
 func onEveryNode(s *esl.State, name string) types.Quantity {
 	if c := s.View.Everywhere[types.Resolve(s.Namespace, name)]; c != nil {
 		return c.V.Capacity
@@ -198,7 +196,7 @@ func onEveryNode(s *esl.State, name string) types.Quantity {
 	return 0
 }
 
-// counts says in words how many are used where; of many domains the fewest and the most.
+// counts names the first six domains, and how many are used in each.
 func counts(parts []*domain) string {
 	const most = 6
 	texts := make([]string, 0, most)
@@ -212,7 +210,7 @@ func counts(parts []*domain) string {
 	return strings.Join(texts, ", ")
 }
 
-// lawOf allows so many in each of some domains.
+// lawOf returns the limit that allows most[i] in parts[i].
 func lawOf(name string, over esl.Domain, parts []*domain, most []int) esl.Limit {
 	l := esl.Limit{Name: name, Over: over, More: make(map[string]int, len(parts))}
 	for i, p := range parts {

@@ -11,49 +11,47 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Mix is what tasks ask for, and how many ask for the same: by it one reckons how much GPU
-// is in fragments. Of a node, and one kind of task, a fragment is
+// Mix is a set of requests, and the number of tasks with each. It measures how much GPU capacity is
+// in fragments. For a node and one kind of task, the fragment is
 //
-//   - all GPU that is free, if such a task has no room there, or asks for no GPU;
-//   - else what is free of the devices of which it could not be given any.
+//   - all free GPU, if such a task does not fit there, or requests no GPU;
+//   - otherwise the free part of each device that cannot give any to such a task.
 //
 // The fragments of a node are the mean of that over the tasks (Q. Weng et al., "Beware of
 // Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
-// USENIX ATC 2023, section 3). Besides processors, which it goes by there, memory is
-// looked at.
+// USENIX ATC 2023, section 3). The paper counts CPU; Mix counts memory, too.
 //
-// The zero value is a mix without tasks, of which nothing is a fragment. It may not be used
-// concurrently.
+// The zero value is a mix without tasks: nothing is a fragment. It is not safe for concurrent use.
 type Mix struct {
 	tasks int64
 	asked []*mixed
-	// is and then are those of one look: there are very many.
+	// is and then are buffers of one call: there are very many calls.
 	is, then gpuSpace
-	// may are the devices of is that a need may get.
+	// may is a buffer for the devices that a need may get.
 	may []match.Slot
 }
 
-// mixed is tasks of a mix that ask for the same of GPU.
+// mixed are the tasks of a mix with equal GPU requests.
 type mixed struct {
 	gpu     types.Quantity
 	devices *types.DeviceRequest
-	wanted  string // devices, in words
+	wanted  string // devices as text
 	besides []mixedBesides
 }
 
-// mixedBesides is what some of them ask for besides.
+// mixedBesides counts the tasks with equal other requests.
 type mixedBesides struct {
 	cpu, memory types.Quantity
 	tasks       int64
 }
 
-// gpuSpace is what is free in a room, of what counts.
+// gpuSpace is the free capacity of a room, as far as it counts.
 type gpuSpace struct {
 	cpu, memory types.Quantity
 	devices     []match.Slot
 }
 
-// Add adds a task that asks for this, and for devices of this kind.
+// Add adds a task with its requests and device requests.
 func (m *Mix) Add(requests types.Requests, devices ...types.DeviceRequest) {
 	m.tasks++
 	x := m.like(requests.Get(string(types.GPU)), devices)
@@ -66,7 +64,7 @@ func (m *Mix) Add(requests types.Requests, devices ...types.DeviceRequest) {
 	x.besides[at].tasks++
 }
 
-// like returns those that ask for so much GPU, of such devices.
+// like returns the tasks with a GPU request of such devices, and adds an entry if there is none.
 func (m *Mix) like(gpu types.Quantity, devices []types.DeviceRequest) *mixed {
 	of, wanted := (*types.DeviceRequest)(nil), ""
 	for i := range devices {
@@ -82,8 +80,7 @@ func (m *Mix) like(gpu types.Quantity, devices []types.DeviceRequest) *mixed {
 	return m.asked[at]
 }
 
-// mixOf returns what all tasks that a policy is about have asked for, those that have ended
-// too.
+// mixOf returns the mix of all tasks of a policy, ended ones included.
 func mixOf(s *esl.State) *Mix {
 	m := new(Mix)
 	for _, t := range taskset.Tasks(s) {
@@ -100,10 +97,9 @@ func (m *Mix) Fragments(r *esl.Room) float64 {
 	return m.amount(&m.is)
 }
 
-// descent is fragmentation gradient descent: where fragments grow least, of nodes where they
-// grow by the same number of steps, where the least is left (best fit). In steps, as an
-// exact minimum spreads tasks over nodes that are next to equal. What is left counts less
-// than one.
+// descent is fragmentation gradient descent: the node with the least growth of fragments in steps;
+// of equal ones, the one with the least left (best fit). An exact minimum would spread tasks over
+// nearly equal nodes. The leftover counts less than one step.
 func (p Objective) descent(s *esl.State) func([]cluster.Need, *esl.Room) float64 {
 	mix, most, all := mixOf(s), largest(s), 1.0
 	for _, id := range counted() {
@@ -117,15 +113,14 @@ func (p Objective) descent(s *esl.State) func([]cluster.Need, *esl.Room) float64
 	}
 }
 
-// steps is a growth of fragments, in thousandths of a device, in steps that are finest about
-// 0: hundredths of the sigmoid of devices, as the simulator of the authors has it
+// steps converts a growth of fragments, in thousandths of a device, to steps that are finest near
+// 0: hundredths of the sigmoid of devices, as in the simulator of the authors
 // (hkust-adsl/kubernetes-scheduler-simulator, pkg/simulator/plugin/fgd_score.go).
 func steps(growth float64) float64 {
 	return -math.Floor(100 / (1 + math.Exp(growth/float64(esl.One))))
 }
 
-// growth is by how much the fragments of a room grow when that which is asked for is taken
-// of it, which it has room for.
+// growth returns how much the fragments of a room grow when needs, which fit, are taken from it.
 func (m *Mix) growth(needs []cluster.Need, r *esl.Room) float64 {
 	m.is.read(r)
 	m.then.cpu = m.is.cpu - amountOf(needs, types.CPU)
@@ -142,8 +137,7 @@ func (m *Mix) growth(needs []cluster.Need, r *esl.Room) float64 {
 	return m.amount(&m.then) - m.amount(&m.is)
 }
 
-// read takes what is free in a room. Where GPU is not made of devices, it counts as whole
-// ones and a rest.
+// read reads the free capacity of a room. GPU without devices counts as whole devices and a rest.
 func (s *gpuSpace) read(r *esl.Room) {
 	s.cpu, _ = r.Free(types.CPU)
 	s.memory, _ = r.Free(types.Memory)
@@ -155,7 +149,7 @@ func (s *gpuSpace) read(r *esl.Room) {
 	}
 }
 
-// amount is how much of a space is in fragments.
+// amount returns how much of a space is in fragments, in thousandths of a device.
 func (m *Mix) amount(s *gpuSpace) float64 {
 	var free types.Quantity
 	for i := range s.devices {
@@ -164,7 +158,7 @@ func (m *Mix) amount(s *gpuSpace) float64 {
 	if free == 0 || m.tasks == 0 {
 		return 0
 	}
-	var sum int64 // whole numbers, so that their order does not matter
+	var sum int64 // integers, so the order does not matter
 	for _, x := range m.asked {
 		lost := x.lost(s.devices, free)
 		for _, b := range x.besides {
@@ -178,7 +172,7 @@ func (m *Mix) amount(s *gpuSpace) float64 {
 	return float64(sum) / float64(m.tasks)
 }
 
-// lost is how much of devices such tasks cannot use: all if they do not fit.
+// lost returns how much of devices such tasks cannot use: all that is free if they do not fit.
 func (x *mixed) lost(devices []match.Slot, free types.Quantity) types.Quantity {
 	if x.gpu == 0 {
 		return free

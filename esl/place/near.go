@@ -27,7 +27,7 @@ type Near struct {
 	Each bool   `json:"each,omitempty" desc:"each task has data of its own: the name, a dot, and its number from 0"`
 	// In is how near: on a node with the data, or in a rack or zone of one; empty means node.
 	In esl.Domain `json:"in,omitempty" desc:"how near: node, or in the rack or zone of one; node if it is left out"`
-	// Wait is after how long a task goes anywhere; 0 means never.
+	// Wait is how long a task waits before it goes anywhere; 0 means without limit.
 	Wait manifest.Wait `json:"wait,omitempty" desc:"after how long a task goes anywhere; never if it is left out, at once if it is 0s"`
 	// Cache gives the node of a task that runs elsewhere a copy.
 	Cache bool `json:"cache,omitempty" desc:"a task that runs elsewhere leaves a copy on its node" needs:"wait"`
@@ -269,7 +269,7 @@ func Replicate(ctx context.Context, c *controlplane.Client, data string, nodes .
 	return err
 }
 
-// Invalidate removes all copies of data, whoever made them: tasks wait for new ones. A task bound
+// Invalidate removes all copies of data, of any origin: tasks wait for new ones. A task bound
 // before that leaves none. With nodes, which must be alive, it applies to their copies alone.
 func Invalidate(ctx context.Context, c *controlplane.Client, data string, nodes ...string) error {
 	where := controlplane.OnEvery()

@@ -9,15 +9,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Alternatives are what a task may have of its node: one of these, the best first, a single one
-// unless it has alternatives.
+// Alternatives are the needs of each alternative of a task, the preferred ones first. A task
+// without alternatives has one.
 type Alternatives struct {
-	// open are those that it may take now, all also those that it may take later.
+	// Open are the currently allowed alternatives; All includes later ones.
 	Open, All [][]cluster.Need
 }
 
-// AlternativesOf returns those of a task, each without what needs leaves out. One that asks for
-// something that is nowhere is none at present; if all do, they are left aside.
+// AlternativesOf returns the alternatives of a task, without the resources that needs omits. It
+// skips an alternative with a resource that exists nowhere. If all have one, the result is the
+// needs of the task without alternatives.
 func AlternativesOf(s *esl.State, t *cluster.Task, own string) Alternatives {
 	v := t.Info.V
 	if len(v.Alternatives) == 0 {
@@ -42,7 +43,7 @@ func AlternativesOf(s *esl.State, t *cluster.Task, own string) Alternatives {
 	return out
 }
 
-// known reports whether there is some of all that is asked for, on a node or in a pool.
+// known reports whether each requested resource exists, on a node or as a pool.
 func known(s *esl.State, requests types.Requests) bool {
 	return !slices.ContainsFunc(requests, func(x types.Request) bool {
 		id := types.Resolve(s.Namespace, x.Name).Unscoped()
@@ -50,18 +51,17 @@ func known(s *esl.State, requests types.Requests) bool {
 	})
 }
 
-// isOpen reports whether a task may take an alternative by now.
+// isOpen reports whether an alternative of a task is allowed by now.
 func isOpen(s *esl.State, t *cluster.Task, a types.Alternative) bool {
 	return !opening(s, t, a).After(s.Now)
 }
 
-// opening is when a task may take an alternative.
+// opening returns when an alternative of a task becomes allowed.
 func opening(s *esl.State, t *cluster.Task, a types.Alternative) time.Time {
 	return time.Unix(0, t.Info.V.Submitted).Add(a.After)
 }
 
-// openAlternatives returns how many alternatives a task may take by now, and nextWay when it may
-// take another one; zero: never.
+// openAlternatives returns the number of currently allowed alternatives of a task.
 func openAlternatives(s *esl.State, t *cluster.Task) (n int) {
 	for _, a := range t.Info.V.Alternatives {
 		n += BoolInt(isOpen(s, t, a))
@@ -69,6 +69,7 @@ func openAlternatives(s *esl.State, t *cluster.Task) (n int) {
 	return n
 }
 
+// NextAlternative returns when another alternative becomes allowed; zero means never.
 func NextAlternative(s *esl.State, t *cluster.Task) (next time.Time) {
 	for _, a := range t.Info.V.Alternatives {
 		if !isOpen(s, t, a) {
@@ -78,7 +79,7 @@ func NextAlternative(s *esl.State, t *cluster.Task) (next time.Time) {
 	return next
 }
 
-// Fit returns the first of the ways in which a task fits in a room.
+// Fit returns the first allowed alternative that fits in a room.
 func (w Alternatives) Fit(r *esl.Room) (needs []cluster.Need, ok bool) {
 	for _, needs := range w.Open {
 		if r.Fits(needs) {
@@ -88,19 +89,18 @@ func (w Alternatives) Fit(r *esl.Room) (needs []cluster.Need, ok bool) {
 	return nil, false
 }
 
-// Fits reports whether a task fits in a room in some way.
+// Fits reports whether an allowed alternative fits in a room.
 func (w Alternatives) Fits(r *esl.Room) bool {
 	_, ok := w.Fit(r)
 	return ok
 }
 
-// EverFits reports whether a task would fit on a node in some way, be it later, if nothing were in
-// use there.
+// EverFits reports whether an alternative, possibly a later one, would fit on an empty node.
 func (w Alternatives) EverFits(r *esl.Room) bool { return slices.ContainsFunc(w.All, r.EverFits) }
 
-// Put takes rooms for what waits of a crowd, for at most so many tasks, and tells have for
-// how many in which room, and in which of their ways. The best ways come first, in all
-// rooms, which are in order.
+// Put allocates rooms, in their order, for waiting tasks of the set, at most the given number. It
+// calls have with each room, the number of tasks there, and the index of their alternative. It
+// tries preferred alternatives in all rooms before others.
 func (c Set) Put(rooms []*esl.Room, most int, have func(r *esl.Room, n, way int)) {
 	left, ways := make([]int, len(c.Shapes)), 0
 	for i, x := range c.Shapes {

@@ -12,13 +12,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// isCounted reports whether it is known of a node that is registered how much it has.
+// isCounted reports whether the registration of a node says how much of a resource it has.
 func isCounted(id types.ResourceID) bool {
 	return id == types.CPU || id == types.Memory || id == types.Disk || id == types.GPU
 }
 
-// mostFitting returns at most how many of the needs have room: so many exactly if all are
-// alike. Of those that differ each kind is looked at as if it were alone.
+// mostFitting returns an upper bound for how many of the needs fit, exact if all are equal. It
+// places each run of equal needs as if it were alone.
 func mostFitting(nodes []*cluster.Node, needs [][]cluster.Need, space match.Space) int {
 	n := 0
 	for len(needs) > 0 {
@@ -32,9 +32,9 @@ func mostFitting(nodes []*cluster.Node, needs [][]cluster.Need, space match.Spac
 	return n
 }
 
-// MostInNodes returns how many of the needs at most would have room were nothing else on
-// the registered nodes, in the domain where it is for most; known is false if it is not
-// known what they have, or there are none yet.
+// MostInNodes returns an upper bound for how many of the needs would fit on the registered nodes if
+// these were empty, in the domain where most fit; known is false if there is no node, or a node's
+// capacity is unknown.
 func MostInNodes(all map[string]*types.Node, over esl.Domain, needs [][]cluster.Need) (most int, known bool) {
 	nodes := make(map[string][]*cluster.Node)
 	for name, n := range all {
@@ -51,11 +51,11 @@ func MostInNodes(all map[string]*types.Node, over esl.Domain, needs [][]cluster.
 		node.Info.V = n
 		nodes[in] = append(nodes[in], node)
 	}
-	counted := make([][]cluster.Need, len(needs)) // what else they ask for makes no two of them differ
+	counted := make([][]cluster.Need, len(needs)) // other resources must not make needs differ
 	for i, bundle := range needs {
 		for _, x := range bundle {
 			if isCounted(x.ID) {
-				counted[i] = append(counted[i], cluster.Need{ID: x.ID, Amount: x.Amount}) // which devices a node has is not known here
+				counted[i] = append(counted[i], cluster.Need{ID: x.ID, Amount: x.Amount}) // the devices of a node are unknown here
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func MostInNodes(all map[string]*types.Node, over esl.Domain, needs [][]cluster.
 	return most, len(all) > 0
 }
 
-// Labeled reports whether any of the nodes has a label of a name, or may have.
+// Labeled reports whether a node has a label of a name, or may have one because it is unknown.
 func Labeled(nodes map[string]*types.Node, name string) bool {
 	for _, n := range nodes {
 		if n == nil || n.Label(name) != "" {
@@ -76,9 +76,8 @@ func Labeled(nodes map[string]*types.Node, name string) bool {
 	return false
 }
 
-// Lacking says of what there is less than all needs together ask for, were nothing else
-// there: of which pool, or of what no node has any, but the one that tells the place; "" if
-// of nothing.
+// Lacking says which resource is short even if nothing is allocated, "" if none is: a pool smaller
+// than the sum of all needs, or a resource that no node has. It ignores the resource place.
 func Lacking(s *esl.State, needs [][]cluster.Need, place string) string {
 	v, sums := s.View, make(map[types.ResourceID]types.Quantity)
 	for _, bundle := range needs {
@@ -98,8 +97,8 @@ func Lacking(s *esl.State, needs [][]cluster.Need, place string) string {
 	return ""
 }
 
-// NeedsOf returns what each bundle of a reservation needs; of a view, or nil, with what is
-// set for the namespace there.
+// NeedsOf returns the needs of each bundle of a reservation, with the requests and quotas of the
+// namespace in the view; nil means an empty view.
 func NeedsOf(v *cluster.View, ns string, r *types.Reservation) [][]cluster.Need {
 	if v == nil {
 		v = cluster.New()
@@ -117,9 +116,9 @@ func NeedsOf(v *cluster.View, ns string, r *types.Reservation) [][]cluster.Need 
 
 func sameDevices(a, b types.DeviceRequest) bool { return a.String() == b.String() }
 
-// DomainWithRoom returns in which domain, of all or "" of the cluster, all needs have room, one in
-// particular if that does, and how many have where most do; "" and less if nowhere all do.
-// Of what is left out there is as much as is asked for.
+// DomainWithRoom returns a domain in which all needs fit, the domain rather if possible; "" if
+// there is none. Without over, the cluster is one domain, "". most is how many needs fit where most
+// do. Resources in out count as unlimited.
 func DomainWithRoom(s *esl.State, over esl.Domain, needs [][]cluster.Need, out map[types.ResourceID]bool, rather string, space match.Space) (in string, most int) {
 	nodes := make(map[string][]*cluster.Node)
 	for _, n := range s.Nodes() {
@@ -139,7 +138,7 @@ func DomainWithRoom(s *esl.State, over esl.Domain, needs [][]cluster.Need, out m
 		}
 		for id := range out {
 			if limits[id] = types.Inf; strings.HasSuffix(string(id), "."+kindSpread) {
-				limits[id] = even // over nodes, as all are in one rack
+				limits[id] = even // spread over nodes, because all are in one rack
 			}
 		}
 		n := space.Limited(limits).Fit(nodes[d], needs)
@@ -150,8 +149,8 @@ func DomainWithRoom(s *esl.State, over esl.Domain, needs [][]cluster.Need, out m
 	return "", most
 }
 
-// evenly returns how many of those that ask for the needs each of some nodes has at most when they
-// are spread over those of them that are large enough.
+// evenly returns the most of a spread's resource that each node holds when needs are spread over
+// the nodes that are large enough.
 func evenly(s *esl.State, nodes []*cluster.Node, needs [][]cluster.Need, out map[types.ResourceID]bool) types.Quantity {
 	large := 0
 	rest := slices.DeleteFunc(slices.Clone(needs[0]), func(x cluster.Need) bool { return out[x.ID] })
@@ -167,9 +166,9 @@ func evenly(s *esl.State, nodes []*cluster.Node, needs [][]cluster.Need, out map
 	return types.Quantity((len(needs)+large-1)/max(large, 1)) * unit
 }
 
-// ChosenWith returns what of the needs is told by the choice of a place: the resource that tells it,
-// and those of policies of the job that choose among the nodes of it. One that keeps tasks apart
-// has its resource wherever there is room.
+// ChosenWith returns the requested resources that the choice of a domain decides: place, and the
+// resources of policies of the job that choose among its nodes. Apart is excluded: its resource is
+// wherever tasks fit.
 func ChosenWith(s *esl.State, place string, needs [][]cluster.Need) map[types.ResourceID]bool {
 	out := map[types.ResourceID]bool{types.Resolve(s.Namespace, place): true}
 	job := types.Resolve(s.Namespace, s.Job)
