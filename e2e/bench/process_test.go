@@ -112,7 +112,7 @@ func TestPartSaysWhy(t *testing.T) {
 	}
 }
 
-// TestRoleWithoutConfiguration checks the error for a user who calls the command.
+// TestRoleWithoutConfiguration checks the error when a user calls the command.
 func TestRoleWithoutConfiguration(t *testing.T) {
 	for _, in := range []string{"", "{\n"} {
 		err := RunRole(t.Context(), roleEtcd, strings.NewReader(in), new(bytes.Buffer))

@@ -12,8 +12,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Next keeps the gang whole, has its place chosen, and gives that back as soon as none will
-// start there again: each that ends leaves its part to others then.
+// Next keeps the gang whole, chooses its domain, and removes its reservation as soon as no member
+// will start there again: then each member that ends frees its part.
 func (p Gang) Next(s *esl.State) esl.Plan {
 	id, members, alone := s.Own(""), s.Members(), p.Loss == esl.Alone
 	p, r := p.of(s, members), s.Reservation(id)
@@ -35,7 +35,7 @@ func (p Gang) Next(s *esl.State) esl.Plan {
 	return p.again(s, members)
 }
 
-// of is the policy as it was applied: another one may have all members on one node.
+// of returns the policy as it was applied: another policy may put all members on one node.
 func (p Gang) of(s *esl.State, members []*cluster.Task) Gang {
 	if len(members) > 0 && taskset.AsksFor(members[0].Info.V.Requests, s.Own("node")) {
 		p.In = esl.Node
@@ -43,8 +43,8 @@ func (p Gang) of(s *esl.State, members []*cluster.Task) Gang {
 	return p
 }
 
-// again has locked anew what was given back, or somebody has taken away, such as a gang of
-// higher priority: the gang waits for its place as at first.
+// again reserves the requests of the gang again after its reservation was removed, for example for
+// a gang of higher priority. The gang waits as it did at first.
 func (p Gang) again(s *esl.State, members []*cluster.Task) esl.Plan {
 	var live []*types.Task
 	for _, t := range members {
@@ -54,15 +54,15 @@ func (p Gang) again(s *esl.State, members []*cluster.Task) esl.Plan {
 	}
 	r, err := esl.Relock(live, s.Own(""), p.unit(len(live)))
 	if err != nil {
-		return esl.Plan{} // it was locked so at submission
+		return esl.Plan{} // Lock accepted it at submission
 	}
 	r.Job, r.Lost = s.Job, p.Loss.LostBundles()
 	return esl.Plan{Reserve: []esl.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "all members wait for their place again"}
 }
 
-// choose has a rack or zone for the gang chosen, where there is room for all of it, or
-// would be were nothing else there; and another one when there is room, while it waits: less
-// often the longer it does. A gang that has its place is looked at again at due.
+// choose chooses a rack or zone where the whole gang fits, or would fit on empty nodes. While the
+// gang waits, choose moves to another one where it fits. It checks less often the longer the gang
+// waits. For a granted gang, the next check is at due.
 func (p Gang) choose(s *esl.State, r *cluster.Reservation, due time.Time) esl.Plan {
 	if !p.chooses() {
 		return esl.Plan{RequeueAfter: due}
@@ -91,8 +91,8 @@ func (p Gang) choose(s *esl.State, r *cluster.Reservation, due time.Time) esl.Pl
 	}
 }
 
-// room returns where all members that have not ended have room, one place in particular if
-// that does, "" if nowhere; and how many have where most do, and how many there are.
+// room returns a domain where all members that have not ended fit, the domain rather if possible;
+// "" if none. most is how many fit where most do, all how many members have not ended.
 func (p Gang) room(s *esl.State, r *cluster.Reservation, rather string, empty bool) (in string, most, all int) {
 	for _, t := range s.Members() {
 		if !t.Phase().Ended() {
@@ -113,7 +113,7 @@ func (p Gang) room(s *esl.State, r *cluster.Reservation, rather string, empty bo
 	return in, min(most*p.unit(all), all), all
 }
 
-// Why says for how many members there is room.
+// Why says how many members fit.
 func (p Gang) Why(s *esl.State, task string) string {
 	t, r := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task}), s.Reservation(s.Own(""))
 	p = p.of(s, s.Members())

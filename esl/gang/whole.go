@@ -111,7 +111,7 @@ func gathered(members []*cluster.Task, now time.Time) (all bool, until time.Time
 	return retry == now.UnixNano(), time.Unix(0, retry)
 }
 
-// anew says what members wait for that run again and have no reservation yet.
+// anew says when members without a reservation will run again.
 func anew(members []*cluster.Task, now time.Time) string {
 	held, last := 0, (*cluster.Task)(nil)
 	for _, t := range members {
