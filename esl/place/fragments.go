@@ -98,8 +98,8 @@ func (m *Mix) Fragments(r *esl.Room) float64 {
 }
 
 // descent is fragmentation gradient descent: the node with the least growth of fragments in steps;
-// of equal ones, the one with the least left (best fit). An exact minimum would spread tasks over
-// nearly equal nodes. The leftover counts less than one step.
+// of equal ones, the one with the least left (best fit). Steps avoid that an exact minimum spreads
+// tasks over nearly equal nodes. The leftover counts less than one step.
 func (p Objective) descent(s *esl.State) func([]cluster.Need, *esl.Room) float64 {
 	mix, most, all := mixOf(s), largest(s), 1.0
 	for _, id := range counted() {
