@@ -126,7 +126,7 @@ func (p Gang) Why(s *esl.State, task string) string {
 	}
 	switch {
 	case !taskset.Locked(r):
-		return name + ": " + anew(s.Members(), s.Now)
+		return name + ": " + nextStart(s.Members(), s.Now)
 	case taskset.Granted(r):
 		return fmt.Sprintf("%s: it has its place, where attempt %d of this member is to start", name, taskset.AttemptOf(t))
 	}

@@ -111,8 +111,8 @@ func gathered(members []*cluster.Task, now time.Time) (all bool, until time.Time
 	return retry == now.UnixNano(), time.Unix(0, retry)
 }
 
-// anew says when members without a reservation will run again.
-func anew(members []*cluster.Task, now time.Time) string {
+// nextStart says when members without a reservation will run again.
+func nextStart(members []*cluster.Task, now time.Time) string {
 	held, last := 0, (*cluster.Task)(nil)
 	for _, t := range members {
 		switch {
