@@ -24,17 +24,3 @@ func (s *State) Rooms() []*Room {
 
 // Clone returns a copy, to try something on.
 func (r *Room) Clone() *Room { return &Room{r.Room.Clone()} }
-
-// Take allocates needs. It ignores cluster-wide resources.
-func (r *Room) Take(needs []cluster.Need) { r.Hold(r.Pick(needs)) }
-
-// Put allocates needs up to n times, while they fit, and returns how many times.
-func (r *Room) Put(needs []cluster.Need, n int) int {
-	for i := range n {
-		if !r.Fits(needs) {
-			return i
-		}
-		r.Take(needs)
-	}
-	return n
-}

@@ -15,6 +15,8 @@ type Room struct {
 
 	view *cluster.View
 	over Overlay
+	// empty reports that nothing stored counts as in use.
+	empty bool
 }
 
 // Overlay is the unstored changes of a decision on a node. The zero value changes nothing.
@@ -48,7 +50,7 @@ func (r *Room) Clone() Room {
 
 // allocated returns the allocated amounts; nil means none.
 func (r *Room) allocated() *types.Allocated {
-	if r.over.Allocated != nil {
+	if r.over.Allocated != nil || r.empty {
 		return r.over.Allocated
 	}
 	return r.Node.Allocated.V
@@ -173,11 +175,65 @@ func (r *Room) Pick(needs []cluster.Need) []types.Holding {
 	return holds
 }
 
+// Take counts what a task holds when it gets needs, which fit, as in use: Hold of Pick. Cluster-wide
+// resources are not considered.
+func (r *Room) Take(needs []cluster.Need) {
+	a := r.own()
+	for _, x := range needs {
+		if !x.ID.IsPlacement() && r.view.Pool(x.ID) == nil {
+			a.Take(types.Holding{Resource: x.ID, Amount: x.Amount, Devices: r.PickDevices(x)})
+		}
+	}
+}
+
+// Put takes equal needs as often as they fit, but at most n times, and returns how often.
+func (r *Room) Put(needs []cluster.Need, n int) int {
+	if most, plain := r.plainly(needs, n); plain {
+		if most == 0 {
+			return 0
+		}
+		a := r.own()
+		for _, x := range needs {
+			if !x.ID.IsPlacement() && r.view.Pool(x.ID) == nil {
+				a.Take(types.Holding{Resource: x.ID, Amount: x.Amount * types.Quantity(most)})
+			}
+		}
+		return most
+	}
+	for i := range n {
+		if !r.Fits(needs) {
+			return i
+		}
+		r.Take(needs)
+	}
+	return n
+}
+
+// plainly returns how often needs fit, at most n times; plain reports whether a division of amounts
+// says so, because none of them is made of devices or ports.
+func (r *Room) plainly(needs []cluster.Need, n int) (most int, plain bool) {
+	for i := range needs {
+		x := &needs[i]
+		if r.view.Pool(x.ID) != nil {
+			continue
+		}
+		if x.Amount <= 0 || x.Devices != nil || IsPort(x.ID) || r.MadeOfDevices(x.ID) {
+			return 0, false
+		}
+		free, known := r.Free(x.ID)
+		if !known {
+			n = 0
+		}
+		n = min(n, int(max(0, min(free, types.MaxAllocated))/x.Amount))
+	}
+	return n, true
+}
+
 // own returns the allocated amounts, for changes.
 func (r *Room) own() *types.Allocated {
 	switch a := &r.over.Allocated; {
 	case *a != nil:
-	case r.Node.Allocated.V != nil:
+	case r.Node.Allocated.V != nil && !r.empty:
 		*a = r.Node.Allocated.V.Clone()
 	default:
 		*a = &types.Allocated{}

@@ -177,3 +177,29 @@ func TestRoomCountsAsByHand(t *testing.T) {
 		}
 	})
 }
+
+// TestPutIsTakeAgainAndAgain compares a room that takes equal needs at once with one that takes them
+// one after another.
+func TestPutIsTakeAgainAndAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		_, v, n := drawPlain(t)
+		atOnce, each := On(v, n), On(v, n)
+		for range rapid.IntRange(1, 4).Draw(t, "steps") {
+			needs := []cluster.Need{drawNeed(t)}
+			if other := drawNeed(t); other.ID != needs[0].ID {
+				needs = append(needs, other)
+			}
+			most, count := rapid.IntRange(0, 50).Draw(t, "most"), 0
+			for count < most && each.Fits(needs) {
+				each.Hold(each.Pick(needs))
+				count++
+			}
+			if got := atOnce.Put(needs, most); got != count {
+				t.Fatalf("%+v fits %d times at once, and %d times one after another", needs, got, count)
+			}
+			if a, b := fmt.Sprintf("%+v", atOnce.Holds()), fmt.Sprintf("%+v", each.Holds()); a != b {
+				t.Fatalf("at once it holds %s, one after another %s", a, b)
+			}
+		}
+	})
+}

@@ -88,7 +88,7 @@ func (f *filling) take(nodes []*cluster.Node, at int, all, rest []cluster.Need) 
 	if !f.rooms[at].Fits(rest) {
 		return false
 	}
-	f.rooms[at].Hold(f.rooms[at].Pick(rest))
+	f.rooms[at].Take(rest)
 	for _, x := range all {
 		if _, ok := f.limits[x.ID]; ok {
 			f.used[limited{at, x.ID}] = f.used[limited{at, x.ID}].Add(x.Amount)
@@ -135,7 +135,7 @@ func (s *Space) room(n *cluster.Node) *Room {
 
 // emptied returns a node as if nothing were in use and all devices were healthy.
 func emptied(v *cluster.View, n *cluster.Node) Room {
-	return Over(v, healthy(n), Overlay{Allocated: &types.Allocated{}})
+	return Room{Node: healthy(n), view: v, empty: true}
 }
 
 // healthy returns a node as if all its devices were healthy.

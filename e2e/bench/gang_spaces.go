@@ -43,7 +43,7 @@ const (
 	appLines   = 69
 	libLines   = 254
 	frameLines = 35
-	libBelow   = 633
+	libBelow   = 637
 	frameBelow = 146
 )
 
