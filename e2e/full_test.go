@@ -97,8 +97,11 @@ func TestFullEtcd(t *testing.T) {
 		f.serve(name, "unix://"+ops(name))
 	}
 	f.await("there is a cluster", func() bool { _, err := controlplane.ClusterID(t.Context(), f.store); return err == nil })
-	f.agent("n1", 5*time.Second, simruntime.Behaviour{Forever: true})
-	f.agent("n2", 5*time.Second, simruntime.Behaviour{Run: 4 * time.Second})
+	// On a busy machine etcd does not answer for seconds while it defragments. A session that ends then
+	// takes the resources of its node along, and the tasks that wait for them wait on.
+	const ttl = time.Minute
+	f.agent("n1", ttl, simruntime.Behaviour{Forever: true})
+	f.agent("n2", ttl, simruntime.Behaviour{Run: 4 * time.Second})
 	set := func(resource string, where controlplane.Where) {
 		t.Helper()
 		if _, err := f.client.SetResource(t.Context(), resource, 100_000, where, controlplane.SetOptions{}); err != nil {
