@@ -35,6 +35,13 @@ type machines struct {
 	hosts  map[string]int
 }
 
+// sessionTTL is the time to live of the sessions on the hosts. The watchdog has a twentieth of it: on
+// a busy machine a kill takes some of that.
+const sessionTTL = 10 * time.Second
+
+// patience is how long a condition may take to hold, on a busy machine.
+const patience = 2 * time.Minute
+
 // daemonProcess is a command that runs until it is stopped.
 type daemonProcess struct {
 	cmd    *exec.Cmd
@@ -103,7 +110,7 @@ func (m *machines) begin(host int, args ...string) *daemonProcess {
 	case <-ready:
 	case <-p.ended:
 		m.t.Fatalf("%v ended: %v\n%s", args, p.cmd.ProcessState, p.output)
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		m.t.Fatalf("%v is not ready", args)
 	}
 	return p
@@ -118,7 +125,7 @@ func (m *machines) end(p *daemonProcess, with syscall.Signal) {
 	_ = p.cmd.Process.Signal(with) // it may just have ended
 	select {
 	case <-p.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		m.t.Errorf("%v does not end", p.cmd.Args)
 		_ = p.cmd.Process.Kill() // the last resort
 		<-p.ended
@@ -138,7 +145,7 @@ func (m *machines) agentWith(node string, flags ...string) {
 		m.hosts[node] = m.net.add()
 	}
 	m.agents[node] = m.begin(m.hosts[node], append([]string{"agent", "--node", node, "--containerd", "private", "--state-dir", filepath.Join(m.dir, node),
-		"--capacity", "cpu=2,memory=1Gi", "--label", "host=" + node, "--ttl", "5s",
+		"--capacity", "cpu=2,memory=1Gi", "--label", "host=" + node, "--ttl", sessionTTL.String(),
 		"--tls-cert", m.certs.server, "--tls-key", m.certs.serverKey}, flags...)...)
 }
 
@@ -177,7 +184,7 @@ func (m *machines) task(id string) task {
 func (m *machines) await(what string, holds func() bool) {
 	m.t.Helper()
 	for begin := time.Now(); !holds(); after(200 * time.Millisecond) {
-		if time.Since(begin) > 30*time.Second {
+		if time.Since(begin) > patience {
 			m.t.Fatalf("waited in vain for: %s\n%s", what, m.must("ps", "-a", "-o", "wide"))
 		}
 	}
@@ -278,7 +285,7 @@ func TestMachines(t *testing.T) {
 	for _, id := range work {
 		m.must("stop", "--grace", "1s", id)
 	}
-	m.escher(append([]string{"wait", "--timeout", "20s"}, work...)...)
+	m.escher(append([]string{"wait", "--timeout", patience.String()}, work...)...)
 	for node := range m.hosts {
 		m.await("nothing runs on "+node, func() bool { return len(m.processes(node, "program work")) == 0 })
 	}

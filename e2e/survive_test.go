@@ -85,8 +85,7 @@ func TestFrozen(t *testing.T) {
 	m.must("image", "make", image, built.program, built.escher)
 	work := strings.Fields(m.must("run", "-d", "--count", "3", "--name", "work", "--request", "cpu=500m", image, "--", "program", "work", "1h"))
 	m.must(append([]string{"wait", "--until", "running"}, work...)...)
-	const ttl = 5 * time.Second
-	long := []time.Duration{ttl / 2, 2 * ttl}
+	long := []time.Duration{sessionTTL / 2, 2 * sessionTTL}
 	if text := os.Getenv("ESCHER_E2E_FROZEN"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {

@@ -18,6 +18,8 @@ import (
 	"go.uber.org/zap/zaptest"
 	"go.uber.org/zap/zaptest/observer"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/escher-sched/escher/nodeagent/fence/execlog"
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 	"github.com/escher-sched/escher/types/execution"
@@ -219,6 +221,33 @@ func TestKillsByTheDeadline(t *testing.T) {
 			}
 			b.stop(ended)
 		})
+	}
+}
+
+// TestHurries checks the policy of a watchdog's threads: on a busy machine it must not wait for other
+// processes.
+func TestHurries(t *testing.T) {
+	b := newBench(t)
+	b.set(time.Hour)
+	_, ended := b.watch()
+	defer b.stop(ended)
+	pid, err := os.ReadFile(filepath.Join(b.node.StateDir, lockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads, err := filepath.Glob(filepath.Join("/proc", strings.TrimSpace(string(pid)), "task/*"))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("threads of %q: %v, %v", pid, threads, err)
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(filepath.Base(thread))
+		if err != nil {
+			t.Fatal(err)
+		}
+		attr, err := unix.SchedGetAttr(id, 0)
+		if err != nil || attr.Policy != unix.SCHED_RR {
+			t.Errorf("the policy of thread %d is %+v, %v", id, attr, err)
+		}
 	}
 }
 
