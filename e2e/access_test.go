@@ -100,7 +100,7 @@ func runs(cmdline string) bool {
 }
 
 func eventually(is func() bool) bool {
-	for range 1200 { // half a minute: machines may be busy
+	for range 4800 { // two minutes: machines may be busy
 		if is() {
 			return true
 		}

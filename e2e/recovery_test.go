@@ -181,7 +181,8 @@ func (r *recovery) strangers() {
 	r.t.Helper()
 	c, own := r.containerd()
 	r.others = make(map[string]uint32)
-	for _, ns := range []string{"stranger", own} {
+	// The name is of this run: another one may have been killed, and have left its containers.
+	for _, ns := range []string{"stranger-" + filepath.Base(r.dir), own} {
 		ctx := namespaces.WithNamespace(r.t.Context(), ns)
 		name := "escher.local/stranger:1"
 		var archive bytes.Buffer
@@ -225,8 +226,9 @@ func (r *recovery) strangers() {
 // orphan kills the agent and leaves a container of the node without a binding.
 func (r *recovery) orphan() string {
 	r.t.Helper()
-	r.killAgent()
+	// The last strike may have killed containerd, which only the agent restarts.
 	_, own := r.containerd()
+	r.killAgent()
 	// escher-CLUSTER-HASH
 	cluster := own[len("escher-"):strings.LastIndex(own, "-")]
 	rt, err := containerd.New(containerd.Config{
