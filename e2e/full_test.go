@@ -79,6 +79,11 @@ func (f *fleet) killServers() {
 	f.await("no server leads", func() bool { return f.leader("collector") == "" && f.count(controlplane.Schedulers) == 0 })
 }
 
+// longSession is the time to live of sessions. On a busy machine etcd does not answer for seconds
+// while it defragments. A session that ends then takes the resources of its node along, and the tasks
+// that wait for them wait on.
+const longSession = time.Minute
+
 // TestFullEtcd fills an etcd with foreign keys, kills every server and restarts them. They report
 // the problem. Once the keys are deleted, they free space by themselves, and all accepted work
 // continues.
@@ -97,11 +102,8 @@ func TestFullEtcd(t *testing.T) {
 		f.serve(name, "unix://"+ops(name))
 	}
 	f.await("there is a cluster", func() bool { _, err := controlplane.ClusterID(t.Context(), f.store); return err == nil })
-	// On a busy machine etcd does not answer for seconds while it defragments. A session that ends then
-	// takes the resources of its node along, and the tasks that wait for them wait on.
-	const ttl = time.Minute
-	f.agent("n1", ttl, simruntime.Behaviour{Forever: true})
-	f.agent("n2", ttl, simruntime.Behaviour{Run: 4 * time.Second})
+	f.agent("n1", longSession, simruntime.Behaviour{Forever: true})
+	f.agent("n2", longSession, simruntime.Behaviour{Run: 4 * time.Second})
 	set := func(resource string, where controlplane.Where) {
 		t.Helper()
 		if _, err := f.client.SetResource(t.Context(), resource, 100_000, where, controlplane.SetOptions{}); err != nil {
