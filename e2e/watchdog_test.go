@@ -20,7 +20,7 @@ func TestWatchdogCollects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer page.Close()
+	defer func() { _ = page.Close() }() // it is done
 	if err := page.Set(t.Context(), watchdog.BootTime(), watchdog.BootID()); err != nil {
 		t.Fatal(err)
 	}
