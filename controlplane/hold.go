@@ -39,7 +39,7 @@ func Hold(ctx context.Context, s Store, key string, m types.Message, ttl time.Du
 }
 
 // holdOnce holds the key until the lease is lost or ctx is done. It returns at once if another
-// process has the key.
+// process has the key. A key without a lease has no holder: it is removed.
 func holdOnce(ctx context.Context, s Store, key string, m types.Message, ttl time.Duration, held func(int64)) error {
 	lease, err := s.GrantLease(ctx, ttl)
 	if err != nil {
@@ -50,13 +50,29 @@ func holdOnce(ctx context.Context, s Store, key string, m types.Message, ttl tim
 	c.IfUnchanged(key, 0)
 	c.PutOn(key, m, lease)
 	res, err := Commit(ctx, s, c.Txn())
-	if err != nil || !res.Committed {
+	if err == nil && !res.Committed {
+		return removeUnheld(ctx, s, key)
+	}
+	if err != nil {
 		return err
 	}
 	if held != nil {
 		held(res.Revision)
 	}
 	return Renew(ctx, s, lease, ttl)
+}
+
+// removeUnheld removes a key without a lease.
+func removeUnheld(ctx context.Context, s Store, key string) error {
+	page, err := s.List(ctx, ListOptions{Key: key})
+	if err != nil || len(page.KVs) == 0 || page.KVs[0].Lease != 0 {
+		return err
+	}
+	c := NewChange(NewBatch())
+	c.IfUnchanged(key, page.KVs[0].ModRevision)
+	c.Delete(key)
+	_, err = Commit(ctx, s, c.Txn()) // If it changed, there is a holder.
+	return err
 }
 
 // Renew renews a lease three times within its time to live, until ctx is done or the lease is lost.

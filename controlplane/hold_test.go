@@ -1,14 +1,43 @@
 package controlplane_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 )
+
+// TestHoldRemovesUnheld holds a role whose key is there without a lease: it has no holder.
+func TestHoldRemovesUnheld(t *testing.T) {
+	for name, value := range map[string][]byte{"readable": types.Encode(1, &types.Leader{Holder: "nothing"}), "junk": []byte("junk")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, key := memstore.New(), controlplane.LeaderKey("x")
+				if _, err := s.Commit(t.Context(), controlplane.Txn{Ops: []controlplane.Op{{Key: key, Value: value}}}); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				had := false
+				err := controlplane.Hold(ctx, s, key, &types.Leader{Holder: "me"}, time.Second, func(revision int64) {
+					if revision != 0 {
+						had = true
+						cancel()
+					}
+				})
+				if !had || !errors.Is(err, context.Canceled) {
+					t.Errorf("held: %t, %v", had, err)
+				}
+			})
+		})
+	}
+}
 
 // TestHoldRefusesInvalidMessages requests a role under a name that is too long.
 func TestHoldRefusesInvalidMessages(t *testing.T) {

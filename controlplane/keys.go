@@ -78,6 +78,15 @@ const (
 	System Kind = "system"
 )
 
+// Leased reports whether keys of a kind are always on a lease, which ends them with their writer.
+func (k Kind) Leased() bool {
+	switch k {
+	case Alive, Tokens, Sessions, Schedulers, Leaders:
+		return true
+	}
+	return false
+}
+
 // A Key is a parsed key. Its Kind determines which fields are set: see the full forms at the kinds.
 type Key struct {
 	Kind      Kind

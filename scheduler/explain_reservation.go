@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
@@ -46,8 +47,9 @@ func (e *explainer) reservation(id cluster.ID) (Explanation, error) {
 
 // unreadNamespace: no task or reservation of the namespace is placed.
 func (e *Explanation) unreadNamespace() {
-	e.Summary = sentence("Nothing of namespace "+e.Namespace+" is placed, as a newer version of Escher wrote what is set for it", "")
-	e.Suggestion = "Run the newest version that is in use."
+	key := controlplane.NamespaceKey(e.Namespace)
+	e.Summary = sentence("Nothing of namespace "+e.Namespace+" is placed: "+key+" cannot be read", "")
+	e.Suggestion = "Run the newest version of Escher that is in use, which may have written it. Otherwise: escher audit --repair " + key + "."
 }
 
 // releasing: the reservation is gone, but its grant is not.

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // task explains a task.
@@ -16,7 +18,12 @@ func (e *explainer) task(id cluster.ID) (Explanation, error) {
 	e.read.task(id)
 	t := e.v.Task(id)
 	if t != nil && (t.Info.Unread() || t.Status.Unread()) {
-		return Explanation{}, types.Errorf(types.Precondition, "explain task %s: a newer version of Escher wrote it: run the newest version that is in use", id.ID)
+		key := controlplane.TaskKey(id.Namespace, id.ID)
+		if t.Status.Unread() {
+			key = controlplane.StatusKey(id.Namespace, id.ID)
+		}
+		return Explanation{}, types.Errorf(types.Precondition, "explain task %s: %s cannot be read: run the newest version of Escher that is in use, which may have written it, or %s",
+			id.ID, key, action.RepairKey.Of(key))
 	}
 	if t == nil || t.Info.V == nil {
 		return Explanation{}, types.Errorf(types.NotFound, "explain task %s: there is none in namespace %s: escher ps -a lists all", id.ID, id.Namespace)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
@@ -191,9 +192,22 @@ func barredBy(n *cluster.Node) string {
 	case n.Cordon.V != nil:
 		return "cordoned"
 	case !n.Eligible():
-		return "not to be understood: a newer version wrote of it"
+		return unreadOf(n) + " cannot be read"
 	}
 	return ""
+}
+
+// unreadOf returns the key of a node that cannot be read.
+func unreadOf(n *cluster.Node) string {
+	switch {
+	case n.Info.Unread():
+		return controlplane.NodeKey(n.Name)
+	case n.Cordon.Unread():
+		return controlplane.CordonKey(n.Name)
+	case n.Devices.Unread():
+		return controlplane.DevicesKey(n.Name)
+	}
+	return controlplane.AllocatedKey(n.Name)
 }
 
 // rejection says briefly why a vector does not fit on a node.

@@ -1,8 +1,10 @@
 package audit
 
 import (
+	"fmt"
 	"maps"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -27,6 +29,26 @@ func (a *account) resource(rid types.ResourceID) string {
 		return a.object
 	}
 	return a.object + " " + string(rid)
+}
+
+// key returns the key of the allocated amount.
+func (a *account) key() string {
+	if a.node != nil {
+		return controlplane.AllocatedKey(a.node.name)
+	}
+	ns, name, _ := a.rid.Split()
+	return controlplane.PoolKey(ns, name)
+}
+
+// differs reports whether the allocated amount of an account is not what is held, and says the first
+// difference.
+func (s *state) differs(a *account) (text string, differs bool) {
+	allocatedIsSum(a, s.held(a), func(object, format string, args ...any) {
+		if !differs {
+			text, differs = object+": "+fmt.Sprintf(format, args...), true
+		}
+	})
+	return text, differs
 }
 
 // usage is the amount in use of a resource, with its devices.

@@ -36,6 +36,9 @@ func (s *state) apply(e controlplane.Event) {
 	err := error(nil)
 	if ok {
 		err = s.update(k, e)
+		if err == nil && s.leases && !e.Delete && e.Lease == 0 && k.Kind.Leased() {
+			err = fmt.Errorf("it has no lease, so nothing ends it")
+		}
 	} else if !e.Delete {
 		err = fmt.Errorf("the key has no known form")
 	}

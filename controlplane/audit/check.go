@@ -130,7 +130,11 @@ func (c *Checker) checkKey(key string) {
 
 func (c *Checker) checkAccount(a *account) {
 	held := c.s.held(a)
-	c.state(AllocatedIsSum, a, func(found finder) { allocatedIsSum(a, held, found) })
+	c.state(AllocatedIsSum, a, func(found finder) {
+		allocatedIsSum(a, held, func(object, format string, args ...any) {
+			found(object, format+"; %s", append(args, action.RepairKey.Of(a.key()))...)
+		})
+	})
 	if a.node != nil {
 		c.state(DeviceExclusive, a, func(found finder) { c.s.deviceExclusive(a, held, found) })
 	}

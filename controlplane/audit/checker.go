@@ -26,6 +26,13 @@ func NewChecker() *Checker {
 	return &Checker{s: newState(), standing: make(map[subject][]Finding)}
 }
 
+// newLeaseChecker returns a checker that also checks leases. Histories that a test writes have none.
+func newLeaseChecker() *Checker {
+	c := NewChecker()
+	c.s.leases = true
+	return c
+}
+
 // Revision returns the last applied revision.
 func (c *Checker) Revision() int64 { return c.s.revision }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// A Repair ends the quarantine of a key: see PlanRepair.
+// A Repair ends the quarantine of a key, or corrects an amount in use: see PlanRepair.
 type Repair struct {
 	Key string
-	// Value is the unreadable value, and Revision its last change.
+	// Value is the unreadable or wrong value, and Revision its last change.
 	Value    []byte
 	Revision int64
 	// Why says what is wrong with the value.
@@ -34,10 +34,11 @@ const RepairReason = "one of its keys was unreadable and has been repaired"
 
 // PlanRepair reads the cluster at one revision and plans the repair of a key. It computes the value
 // from other keys if they determine it; otherwise it removes the key. A task with an unreadable
-// binding or status fails, because it is unknown what ran. NotFound: there is no such key.
-// Precondition: its value is readable.
+// binding or status fails, because it is unknown what ran. It also corrects a readable amount in use
+// that is not the sum of what is held. NotFound: there is no such key. Precondition: its value is
+// readable.
 func PlanRepair(ctx context.Context, store controlplane.Store, key string, now time.Time) (*Repair, error) {
-	c, errRead := NewChecker(), errors.New("read")
+	c, errRead := newLeaseChecker(), errors.New("read")
 	var there controlplane.KV
 	mods := make(map[string]int64)
 	err := controlplane.ListWatch(ctx, store, controlplane.ListWatchOptions{Prefix: controlplane.Root}, func(u controlplane.Update) error {
@@ -54,15 +55,18 @@ func PlanRepair(ctx context.Context, store controlplane.Store, key string, now t
 	if !errors.Is(err, errRead) {
 		return nil, err
 	}
-	why, quarantined := c.s.unread[key]
+	k, known := controlplane.Parse(key)
+	why, broken := c.s.unread[key]
+	if !broken && known && k.Kind == controlplane.Allocated {
+		why, broken = c.s.differs(c.s.accountOf(k))
+	}
 	switch {
 	case there.ModRevision == 0:
 		return nil, types.Errorf(types.NotFound, "repair %s: there is no such key: %s", key, action.ListUnreadable.Of())
-	case !quarantined:
+	case !broken:
 		return nil, types.Errorf(types.Precondition, "repair %s: its value is readable: %s", key, action.ListUnreadable.Of())
 	}
 	r := &Repair{Key: key, Value: there.Value, Revision: there.ModRevision, Why: why, change: controlplane.NewChange(controlplane.NewBatch())}
-	k, known := controlplane.Parse(key)
 	for _, a := range controlplane.AccessTable() {
 		if known && a.Kind == k.Kind {
 			r.Writers = a.Put
@@ -139,10 +143,8 @@ func (p *repairing) binding(k controlplane.Key, t *task) {
 	p.fail(t)
 	p.account(&p.s.node(k.Node).account, controlplane.AllocatedKey(k.Node))
 	for _, pool := range p.s.pools {
-		differs := false
-		allocatedIsSum(&pool.account, p.s.held(&pool.account), func(string, string, ...any) { differs = true })
-		if ns, name, _ := pool.rid.Split(); differs {
-			p.account(&pool.account, controlplane.PoolKey(ns, name))
+		if _, differs := p.s.differs(&pool.account); differs {
+			p.account(&pool.account, pool.key())
 		}
 	}
 	p.r.Does = "removes the binding, ends task " + t.id.String() + " as failed, and recomputes the amounts in use on node " + k.Node

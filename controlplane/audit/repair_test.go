@@ -106,6 +106,54 @@ func TestRepair(t *testing.T) {
 	}
 }
 
+// TestRepairReadable repairs readable keys that are wrong: one without its lease, and amounts in use.
+func TestRepairReadable(t *testing.T) {
+	for name, x := range map[string]struct {
+		key       string
+		value     types.Message
+		guarantee audit.Guarantee
+		why, does string
+	}{
+		"a leader without a lease": {"leaders/collector", &types.Leader{Holder: "gone"}, audit.Schema, "it has no lease", "removes the key"},
+		"a session without one":    {"sessions/d/s", &types.Session{Name: "s"}, audit.Schema, "it has no lease", "removes the key"},
+		"too much in use": {"allocated/n1", &types.Allocated{Holds: []types.Holding{{Resource: "cpu", Amount: 4000}}},
+			audit.AllocatedIsSum, "node n1 cpu: 4 allocated, 3 held", "writes the amounts that bindings and grants hold there"},
+		"nothing in use of a pool": {"allocated/*/d/lic", &types.Allocated{}, audit.AllocatedIsSum, "0 allocated, 1 held", "writes the amounts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New()
+			steps, err := audittest.Parse(repairable)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replay(t, store, steps)
+			key := controlplane.Root + x.key
+			if _, err := store.Commit(t.Context(), controlplane.Txn{Ops: []controlplane.Op{{Key: key, Value: types.Encode(1, x.value)}}}); err != nil {
+				t.Fatal(err)
+			}
+			report, err := audit.Run(t.Context(), store)
+			if err != nil || !slices.ContainsFunc(report.Findings, func(f audit.Finding) bool {
+				return f.Guarantee == x.guarantee && strings.Contains(f.Text.String(), "repair key "+key)
+			}) {
+				t.Errorf("%v, %v", report.Findings, err)
+			}
+			r, err := audit.PlanRepair(t.Context(), store, key, time.Unix(1000, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(r.Why, x.why) || !strings.Contains(r.Does, x.does) {
+				t.Errorf("%+v", r)
+			}
+			if err := r.Perform(t.Context(), store); err != nil {
+				t.Fatal(err)
+			}
+			if report, err := audit.Run(t.Context(), store); err != nil || len(report.Findings) > 0 {
+				t.Error(report.Findings, err)
+			}
+		})
+	}
+}
+
 func statusOf(t *testing.T, store controlplane.Store, id string) types.Status {
 	t.Helper()
 	page, err := store.List(t.Context(), controlplane.ListOptions{Key: controlplane.StatusKey("d", id)})

@@ -69,7 +69,7 @@ func stillLeft(ctx context.Context, store controlplane.Store, before []Finding) 
 // readOnce audits the cluster once, and also returns the components' unfinished work.
 func readOnce(ctx context.Context, store controlplane.Store) (Report, []Finding, error) {
 	errRead := errors.New("read")
-	c, report := NewChecker(), Report{}
+	c, report := newLeaseChecker(), Report{}
 	err := controlplane.ListWatch(ctx, store, controlplane.ListWatchOptions{Prefix: controlplane.Root}, func(u controlplane.Update) error {
 		report.Revision, report.Keys = u.Revision, len(u.Events)
 		report.Findings = append([]Finding{}, c.Load(u.Events, u.Revision)...) // encodes to [] when empty
@@ -95,7 +95,7 @@ func readOnce(ctx context.Context, store controlplane.Store) (Report, []Finding,
 //
 // After a gap in the history it audits the state again, but not the changes in the gap.
 func Follow(ctx context.Context, store controlplane.Store, log *zap.Logger, handle func(revision int64, found []Finding) error) error {
-	c := NewChecker()
+	c := newLeaseChecker()
 	opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Log: log}
 	return controlplane.ListWatch(ctx, store, opts, func(u controlplane.Update) error {
 		if u.Synced {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
@@ -21,7 +22,14 @@ func replay(t *testing.T, store controlplane.Store, steps []audittest.Step) {
 	for _, step := range steps {
 		var txn controlplane.Txn
 		for _, e := range step.Batch.Events {
-			txn.Ops = append(txn.Ops, controlplane.Op{Key: e.Key, Value: e.Value, Delete: e.Delete})
+			var lease controlplane.LeaseID
+			if k, ok := controlplane.Parse(e.Key); ok && k.Kind.Leased() && !e.Delete {
+				var err error
+				if lease, err = store.GrantLease(context.Background(), time.Hour); err != nil {
+					t.Fatal(err)
+				}
+			}
+			txn.Ops = append(txn.Ops, controlplane.Op{Key: e.Key, Value: e.Value, Lease: lease, Delete: e.Delete})
 		}
 		if res, err := store.Commit(context.Background(), txn); err != nil || res.Revision != step.Batch.Revision {
 			t.Fatal(res, err)

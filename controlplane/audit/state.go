@@ -12,7 +12,9 @@ func (x id) String() string { return x.ns + "/" + x.id }
 
 // state is the cluster decoded from its keys at a revision.
 type state struct {
-	revision   int64
+	revision int64
+	// leases reports whether to check the leases of keys.
+	leases     bool
 	nodes      map[string]*node
 	pools      map[types.ResourceID]*pool
 	everywhere cells[types.ResourceID, types.Resource]

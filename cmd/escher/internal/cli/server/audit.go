@@ -116,15 +116,18 @@ func printReport(f *cmdutil.Factory, report audit.Report) error {
 			return err
 		}
 	}
-	return verdict(len(report.Findings))
+	var n counted
+	n.add(report.Findings)
+	return n.verdict()
 }
 
 // followAudit prints findings as they appear.
 func followAudit(ctx context.Context, f *cmdutil.Factory, store controlplane.Store) error {
-	total, revisions := 0, 0
+	var total counted
+	revisions := 0
 	err := audit.Follow(ctx, store, nil, func(_ int64, found []audit.Finding) error {
 		revisions++
-		total += len(found)
+		total.add(found)
 		spoken(found)
 		for _, x := range found {
 			fmt.Fprintln(f.Out, x)
@@ -135,7 +138,7 @@ func followAudit(ctx context.Context, f *cmdutil.Factory, store controlplane.Sto
 		return err
 	}
 	f.Tell("%d revisions checked", revisions)
-	return verdict(total)
+	return total.verdict()
 }
 
 // spoken gives findings the remedy as command lines.
@@ -145,9 +148,31 @@ func spoken(found []audit.Finding) {
 	}
 }
 
-func verdict(findings int) error {
-	if findings == 0 {
-		return nil
+// counted counts findings.
+type counted struct {
+	// all are all findings, schema those about keys that cannot be read.
+	all, schema int
+}
+
+func (c *counted) add(found []audit.Finding) {
+	for _, f := range found {
+		c.all++
+		if f.Guarantee == audit.Schema {
+			c.schema++
+		}
 	}
-	return types.Errorf(types.Internal, "audit: %d findings: please report them, with the directory of the cluster", findings)
+}
+
+// verdict returns an error if there are findings. A value that cannot be read counts as absent, which
+// breaks other guarantees.
+func (c *counted) verdict() error {
+	switch {
+	case c.all == 0:
+		return nil
+	case c.schema > 0 && c.schema == c.all:
+		return types.Errorf(types.Precondition, "audit: %d keys cannot be read: repair them", c.all)
+	case c.schema > 0:
+		return types.Errorf(types.Precondition, "audit: %d findings, %d of them keys that cannot be read: repair these, and audit again: the others may follow from them", c.all, c.schema)
+	}
+	return types.Errorf(types.Internal, "audit: %d findings: please report them, with the directory of the cluster", c.all)
 }

@@ -74,5 +74,6 @@ func printExecutions(f *cmdutil.Factory, report *audit.Executions) error {
 	if report.BadLines > 0 {
 		f.Tell("%d lines of the logs are torn or changed, and were left out", report.BadLines)
 	}
-	return verdict(len(report.Findings))
+	found := counted{all: len(report.Findings)}
+	return found.verdict()
 }
