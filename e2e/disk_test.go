@@ -50,7 +50,7 @@ func TestDiskFillsUp(t *testing.T) {
 			t.Errorf("it ended with %v and said %s", err, c.stderr)
 		}
 		c.cmd = nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("it goes on")
 	}
 	if err := os.Remove(filler); err != nil {

@@ -220,7 +220,7 @@ func TestAwkwardPaths(t *testing.T) {
 				t.Cleanup(func() { _ = os.Remove(SocketDir(dir)) })
 			}
 			r := run(t, Config{Dir: dir})
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if _, err := r.Put(ctx, "k", "v"); err != nil {
 				t.Fatal(err)

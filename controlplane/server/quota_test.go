@@ -177,7 +177,7 @@ func TestFullDatabaseRecovers(t *testing.T) {
 		t.Fatalf("it is refused with %v", err)
 	}
 	s.collect(nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for {
 		_, err := s.launch(ctx)

@@ -139,7 +139,7 @@ func (b *bench) running(id string) bool {
 func (b *bench) await(what string, holds func() bool) {
 	b.t.Helper()
 	for began := time.Now(); !holds(); <-time.After(10 * time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > 2*time.Minute {
 			text, _ := os.ReadFile(filepath.Join(b.node.StateDir, logFile))
 			b.t.Fatalf("waited in vain for: %s\n%s", what, text)
 		}
@@ -309,7 +309,7 @@ func (b *bench) wait(ended chan string) {
 			text, _ := os.ReadFile(filepath.Join(b.node.StateDir, logFile))
 			b.t.Errorf("the watchdog: %s\n%s", how, text)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		b.t.Fatal("the watchdog does not end")
 	}
 }

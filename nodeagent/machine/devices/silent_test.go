@@ -123,7 +123,7 @@ func TestKilled(t *testing.T) {
 // eventually fails the test if a condition is not met within half a minute.
 func eventually(t *testing.T, otherwise string, is func() bool) {
 	t.Helper()
-	again, patience := time.NewTicker(5*time.Millisecond), time.After(30*time.Second)
+	again, patience := time.NewTicker(5*time.Millisecond), time.After(2*time.Minute)
 	defer again.Stop()
 	for !is() {
 		select {

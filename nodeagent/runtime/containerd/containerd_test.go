@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a step may take before the test fails.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // TestContainerd runs all tests that need a daemon on one, because its start takes a second.
 func TestContainerd(t *testing.T) {

@@ -241,7 +241,7 @@ func neighbor(t *testing.T, path string, over <-chan struct{}) (slowest time.Dur
 		} {
 			began := time.Now()
 			// Even on a loaded machine, this is far below the effect of a flood.
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			if err := ask(ctx); err != nil {
 				t.Errorf("the neighbor was refused: %v", err)
 			}

@@ -60,16 +60,19 @@ func escher(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// until PATTERN ARGS… runs escher with these arguments until its output matches.
+// until PATTERN ARGS… runs escher with these arguments until its output matches, and passes that on.
+// The machine may be busy: completion, say, gives up soon.
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	wanted, err := regexp.Compile(args[0])
 	ts.Check(err)
-	again, patience := time.NewTicker(50*time.Millisecond), time.After(20*time.Second)
+	again, patience := time.NewTicker(50*time.Millisecond), time.After(2*time.Minute)
 	defer again.Stop()
 	for {
 		var out strings.Builder
 		code := cli.Main(args[1:], cmdutil.Outside{In: strings.NewReader(""), Out: &out, Err: &out, Getenv: ts.Getenv, Executable: os.Executable})
 		if code == 0 && wanted.MatchString(out.String()) {
+			_, err := io.WriteString(ts.Stdout(), out.String())
+			ts.Check(err)
 			return
 		}
 		select {

@@ -35,7 +35,7 @@ func (s said) await(t *testing.T, text string) {
 				return
 			}
 			t.Logf("said: %s", line)
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("nothing with %q is said", text)
 		}
 	}
