@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/controlplane/spelling"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -130,13 +131,13 @@ func nearest(ids []string, typed string) []string {
 	var all []near
 	for _, id := range ids {
 		// Ids of tasks end in random letters and those of nodes in numbers; people type neither.
-		whole, isNear := Away(typed, id)
+		whole, isNear := spelling.Distance(typed, id)
 		least := whole
 		for _, part := range []string{id[:min(len(id), len(typed))], stem(id)} {
-			away, near := Away(typed, part)
+			away, near := spelling.Distance(typed, part)
 			least, isNear = min(least, away), isNear || near
 		}
-		if _, near := Away(stem(typed), stem(id)); near {
+		if _, near := spelling.Distance(stem(typed), stem(id)); near {
 			isNear = true
 		}
 		if isNear {

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/spelling"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -221,7 +221,7 @@ func oneOf(name string, names []string) string {
 func near(name string, names []string) string {
 	meant, least := "", 0
 	for _, n := range names {
-		if away, near := controlplane.Away(name, n); near && (meant == "" || away < least) {
+		if away, near := spelling.Distance(name, n); near && (meant == "" || away < least) {
 			meant, least = n, away
 		}
 	}

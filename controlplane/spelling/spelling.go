@@ -1,4 +1,5 @@
-package controlplane
+// Package spelling finds the known name that a mistyped one means.
+package spelling
 
 import (
 	"strings"
@@ -8,19 +9,19 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Away returns the edit distance between a typed name and a known one, and whether it is near
+// Distance returns the edit distance between a typed name and a known one, and whether it is near
 // enough to suggest the known one. It counts missing, extra and different letters and swapped
 // neighbors, and ignores case. Near is a third of the letters typed, at least one of two, at most
 // three.
-func Away(typed, name string) (away int, near bool) {
+func Distance(typed, name string) (distance int, near bool) {
 	if len(typed) > types.MaxName {
 		return len(typed), false // No name is that long, and the time grows with its cube.
 	}
 	typed, name = strings.ToLower(typed), strings.ToLower(name)
-	away = levenshtein.ComputeDistance(typed, name)
+	distance = levenshtein.ComputeDistance(typed, name)
 	for i := 0; i+1 < len(typed); i++ {
 		swapped := typed[:i] + typed[i+1:i+2] + typed[i:i+1] + typed[i+2:]
-		away = min(away, 1+levenshtein.ComputeDistance(swapped, name))
+		distance = min(distance, 1+levenshtein.ComputeDistance(swapped, name))
 	}
-	return away, typed != "" && away <= min(3, max(len(typed)/3, min(1, len(typed)/2)))
+	return distance, typed != "" && distance <= min(3, max(len(typed)/3, min(1, len(typed)/2)))
 }

@@ -1,17 +1,17 @@
-package controlplane_test
+package spelling_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/spelling"
 )
 
-// TestAway checks that suggestions for a mistyped name are near it.
-func TestAway(t *testing.T) {
+// TestDistance checks that suggestions for a mistyped name are near it.
+func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		typed, name string
-		away        int
+		distance    int
 		near        bool
 	}{
 		{"wiht", "with", 1, true},
@@ -28,8 +28,8 @@ func TestAway(t *testing.T) {
 		{"", "a", 1, false},
 		{"", "", 0, false},
 	} {
-		if away, near := controlplane.Away(c.typed, c.name); away != c.away || near != c.near {
-			t.Errorf("%q is %d away from %q, near %t: want %d, %t", c.name, away, c.typed, near, c.away, c.near)
+		if distance, near := spelling.Distance(c.typed, c.name); distance != c.distance || near != c.near {
+			t.Errorf("%q is %d away from %q, near %t: want %d, %t", c.name, distance, c.typed, near, c.distance, c.near)
 		}
 	}
 }
