@@ -191,8 +191,8 @@ func (d *Decision) Launched() []string {
 // Perform makes the changes, and fills in the ids. It sets namespaces first, because launches obey
 // them. One transaction makes the rest. Its condition is that nothing the decision relied on has
 // changed, and that no task or job with a launched name was created. Changes too large for one
-// transaction take several, in this order: resources, reservations and single tasks; each job; the
-// stops of replaced objects.
+// transaction take several, in this order: resources, reservations and single tasks, as many at once
+// as possible; each job; the stops of replaced objects.
 //
 // Conflict: something has changed. Precondition: something is in the way, see Blocked. Nothing was
 // done then, unless the error says so.
@@ -255,13 +255,12 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 			large = append(large, i)
 		}
 	}
-	if len(small.Changes) > 0 {
-		if _, err := small.transaction(c).Commit(ctx); err != nil {
-			return err
-		}
-		for i, x := range small.Changes {
-			d.Changes[at[i]] = x
-		}
+	err := small.commit(ctx, c)
+	for i, x := range small.Changes {
+		d.Changes[at[i]] = x
+	}
+	if err != nil {
+		return err
 	}
 	for _, i := range large {
 		x := &d.Changes[i]
@@ -276,6 +275,35 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 				return types.Errorf(types.ClassOf(err), "%s: launched, but the replaced one is not stopped: %w: stop it by hand", x, err)
 			}
 		}
+	}
+	return nil
+}
+
+// commit makes the changes in their order, half of them at a time while they exceed one transaction.
+func (d *Decision) commit(ctx context.Context, c *controlplane.Client) error {
+	if len(d.Changes) == 0 {
+		return nil
+	}
+	tooLarge := d.large(c.Store().Limits())
+	tx := d.transaction(c)
+	if !tooLarge {
+		p, err := tx.Preview(ctx)
+		if err != nil {
+			return err
+		}
+		tooLarge = p.TooLarge != nil
+	}
+	n := len(d.Changes) / 2
+	if !tooLarge || n == 0 {
+		_, err := tx.Commit(ctx)
+		return err
+	}
+	if err := (&Decision{Revision: d.Revision, reads: d.reads, Changes: d.Changes[:n]}).commit(ctx, c); err != nil {
+		return err
+	}
+	// The first half may have changed what the decision has read.
+	if err := (&Decision{Revision: d.Revision, Changes: d.Changes[n:]}).commit(ctx, c); err != nil {
+		return types.Errorf(types.ClassOf(err), "%w: earlier changes are done: apply the file again", err)
 	}
 	return nil
 }

@@ -403,6 +403,38 @@ func TestApplyInParts(t *testing.T) {
 	want(t, w.apply(all, apply.Options{}), apply.Unchanged, apply.Unchanged, apply.Unchanged)
 }
 
+// TestApplyManyTasks applies more tasks of their own than one transaction holds. Those that an
+// interrupted apply has launched are left alone by the next one.
+func TestApplyManyTasks(t *testing.T) {
+	w := newWorld(t)
+	docs := []string{slot}
+	for i := range 150 {
+		docs = append(docs, strings.Replace(web, "name: web", fmt.Sprintf("name: web-%d", i), 1))
+	}
+	all := strings.Join(docs, "---\n")
+	if n := len(w.apply(strings.Join(docs[:40], "---\n"), apply.Options{}).Launched()); n != 39 {
+		t.Errorf("launched %d", n)
+	}
+	d := w.apply(all, apply.Options{})
+	seen := make(map[string]bool)
+	for i, c := range d.Changes[1:] {
+		if c.ID == "" || seen[c.ID] || i >= 39 && c.Action != apply.Launch || i < 39 && c.Action != apply.Unchanged {
+			t.Errorf("document %d: %s %q", i, c.Action, c.ID)
+		}
+		seen[c.ID] = true
+	}
+	if n := len(d.Launched()); n != 111 {
+		t.Errorf("launched %d", n)
+	}
+	n := 0
+	for range w.view().Tasks() {
+		n++
+	}
+	if n != 150 {
+		t.Errorf("there are %d tasks", n)
+	}
+}
+
 func TestPreviewShowsWhatWillBeThere(t *testing.T) {
 	w := newWorld(t)
 	d, err := w.decide(slot, apply.Options{})
