@@ -22,11 +22,11 @@ build: ## bin/escher and bin/escher-bench, static
 deps: ## install what tests and demo need (containerd, runc, gcc), or say what
 	@deploy/deps.sh run test
 
-# Packages are tested three at a time: most wait for a disk or a clock, some keep two
+# Packages are tested two at a time: most wait for a disk or a clock, some keep two
 # cores busy alone.
 test: ## every test with the race detector, on real etcd and containerd; needs root
 	@GOAL=$@ deploy/deps.sh root run test
-	CGO_ENABLED=1 tools/test.sh -trimpath -race -p 3 -timeout 20m $(ARGS) $(PKG)
+	CGO_ENABLED=1 tools/test.sh -trimpath -race -p 2 -timeout 30m $(ARGS) $(PKG)
 
 # 500 seeds: without the race detector, which makes them ten times as slow and finds nothing in
 # what takes its steps one by one.

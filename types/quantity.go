@@ -58,13 +58,16 @@ func ParseQuantity(name, text string) (Quantity, error) {
 	plain := text
 	if unit == Bytes {
 		plain = strings.TrimSuffix(text, "B")
+		if strings.HasPrefix(text, "-") && endsInDigit(text) {
+			return 0, negative(name, text)
+		}
 		if plain == text && text != "0" && endsInDigit(text) {
 			text = shorten(text)
 			return 0, Errorf(Invalid, "%s: %q has no unit: write %sMi for mebibytes, or %sB for bytes", name, text, text, text)
 		}
 	}
 	if len(plain) > maxQuantityText || hugeExponent(plain) {
-		return 0, Errorf(Invalid, "%s: %q has too many digits: write inf for no bound", name, shorten(text))
+		return 0, Errorf(Invalid, "%s: %q has too many digits: write a number such as %s, or inf for no bound", name, shorten(text), unit.example())
 	}
 	if unit == Milli && strings.HasSuffix(plain, "i") {
 		return 0, Errorf(Invalid, "%s: %q is a size in bytes, and this resource is not memory: write a number such as %s", name, shorten(text), unit.example())
@@ -76,11 +79,15 @@ func ParseQuantity(name, text string) (Quantity, error) {
 	return fromDecimal(name, text, unit, value)
 }
 
+func negative(name, text string) error {
+	return Errorf(Invalid, "%s: %q is negative: a quantity is 0 or more", name, shorten(text))
+}
+
 // fromDecimal converts exactly: it refuses values that do not fit, and never rounds.
 func fromDecimal(name, text string, unit Unit, value resource.Quantity) (Quantity, error) {
 	dec := value.AsDec()
 	if dec.Sign() < 0 {
-		return 0, Errorf(Invalid, "%s: %q is negative: a quantity is 0 or more", name, text)
+		return 0, negative(name, text)
 	}
 	rat := new(big.Rat).SetFrac(dec.UnscaledBig(), big.NewInt(1))
 	scale := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(abs(int(dec.Scale())))), nil))

@@ -28,7 +28,7 @@ func TestParseQuantity(t *testing.T) {
 
 func TestParseQuantityRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, remedy string }{
-		{"cpu", "-1", "0 or more"}, {"memory", "-1Gi", "0 or more"},
+		{"cpu", "-1", "0 or more"}, {"memory", "-1Gi", "0 or more"}, {"memory", "-1", "0 or more"}, {"cpu", "1e-400", "such as 2, 0.5"},
 		{"cpu", "9e18", "inf means no bound"}, {"cpu", "1e30", "inf means no bound"}, {"cpu", "9223372036854775807", "inf means no bound"},
 		{"memory", "2Ei", "inf means no bound"}, {"memory", "9Pi", "inf means no bound"}, {"cpu", "1e1000000000", "write"},
 		{"cpu", "0.0005", "round it"}, {"cpu", "1n", "round it"}, {"memory", "0.5B", "round it"}, {"memory", "100m", "round it"},

@@ -186,7 +186,10 @@ func limitTests() []conformance {
 				txn.Compares = append(txn.Compares, f.mod(name, 0))
 				txn.Ops = append(txn.Ops, f.put(name, "x"))
 			}
-			expect(f, "first", f.try(txn).Committed, true)
+			// etcd on a busy machine takes longer for it than its clients wait: then it may be applied.
+			if first, err := f.Commit(f.ctx, txn); !types.Is(err, types.Unknown) {
+				expect(f, "first", first.Committed && err == nil, true)
+			}
 			second := f.try(txn)
 			expect(f, "second", second.Committed, false)
 			expect(f, "read", len(second.Read), f.Limits().Ops)

@@ -2,11 +2,12 @@ package tasksocket
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"time"
+
+	"sigs.k8s.io/json"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -69,14 +70,15 @@ func unread(err error) error {
 	return types.Errorf(types.Unavailable, "read body: %w", err)
 }
 
+// decode decodes a JSON object. It refuses unknown fields, fields in another case, and a field that is
+// there twice.
 func decode(text []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return types.Errorf(types.Invalid, "body: %w: correct it, as docs/task-api.md has it", err)
+	wrong, err := json.UnmarshalStrict(text, into)
+	if err == nil && len(wrong) > 0 {
+		err = wrong[0]
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return types.Errorf(types.Invalid, "body: something follows the JSON object: send one at a time")
+	if err != nil {
+		return types.Errorf(types.Invalid, "body: %w: correct it, as docs/task-api.md has it", err)
 	}
 	return nil
 }

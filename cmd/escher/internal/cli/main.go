@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -59,12 +60,29 @@ func exitCode(err error, w io.Writer) int {
 	if e, ok := errors.AsType[cmdutil.Ended](err); ok {
 		return e.Code
 	}
-	fmt.Fprintf(w, "escher: %s\n", table.Plain(types.Render(err, howto.Say)))
+	fmt.Fprintf(w, "escher: %s\n", shortLines(table.Plain(types.Render(err, howto.Say))))
 	class := types.ClassOf(err)
 	if hint := hints(class); hint != "" {
 		fmt.Fprintf(w, "escher: %s\n", hint)
 	}
 	return class.ExitCode()
+}
+
+// maxLine is the longest line of an error, in bytes. A longer one repeats a huge input.
+const maxLine = 2 << 10
+
+// shortLines cuts the middle of long lines. The end of an error is its remedy.
+func shortLines(text string) string {
+	if len(text) <= maxLine {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		if len(l) > maxLine {
+			lines[i] = strings.ToValidUTF8(l[:maxLine-maxLine/4], "") + " […] " + strings.ToValidUTF8(l[len(l)-maxLine/4:], "")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // hints says what to do about unforeseen errors, and those of unknown outcome. Other errors say it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/types"
@@ -27,6 +28,16 @@ func TestExitCode(t *testing.T) {
 		if code := exitCode(test.err, &out); code != test.code || !strings.HasPrefix(out.String(), test.says) || (out.Len() > 0) != (test.says != "") {
 			t.Errorf("%v: %d, %q", test.err, code, out.String())
 		}
+	}
+}
+
+// TestHugeError cuts an error that repeats a huge input, and keeps its field and its remedy.
+func TestHugeError(t *testing.T) {
+	var out strings.Builder
+	exitCode(types.Errorf(types.Invalid, "share: %q names nobody: write alice\nand a second line", strings.Repeat("ä", 100_000)), &out)
+	text := out.String()
+	if len(text) > maxLine+100 || !utf8.ValidString(text) || !strings.HasPrefix(text, `escher: share: "ä`) || !strings.HasSuffix(text, "names nobody: write alice\nand a second line\n") {
+		t.Errorf("%d bytes: %.100q", len(text), text)
 	}
 }
 

@@ -18,7 +18,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 		name, value := v.GetFlag().Name, v.GetValue()
 		switch v.GetFlag().Value.Type() {
 		case "duration":
-			return types.Errorf(types.Invalid, "%s: %q is no duration: write it with a unit, such as 5s, 10m or 2h", name, value)
+			return types.Errorf(types.Invalid, "%s: %q is no duration, or too long a one: write it with a unit, such as 5s, 10m or 2h", name, value)
 		case "int", "int64":
 			return types.Errorf(types.Invalid, "%s: %q is no number: write a whole one", name, value)
 		case "bool":
