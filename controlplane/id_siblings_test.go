@@ -58,7 +58,7 @@ func TestSiblingIDsIgnoreAChosenJob(t *testing.T) {
 		}
 	}
 	drawn := controlplane.NewID("train")
-	got, err := w.LaunchJob(ctx, controlplane.Job{ID: drawn, Drawn: true}, named("train"), named("train"))
+	got, err := w.LaunchJob(ctx, controlplane.Job{ID: drawn, GeneratedID: true}, named("train"), named("train"))
 	if err != nil || got.Tasks[0] != drawn+".0" {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -13,9 +13,9 @@ import (
 type Job struct {
 	// ID is unique in its namespace, forever. Empty means an id made of Name.
 	ID string
-	// Drawn reports whether NewID made ID for this launch. The ids of the tasks then share its
+	// GeneratedID reports whether NewID made ID for this launch. The ids of the tasks then share its
 	// letters, as they do when Launch makes the id.
-	Drawn bool
+	GeneratedID bool
 	// Name is a label.
 	Name string
 	// NoneSince, unless 0, makes the launch depend on no job of the same name being created after
@@ -149,12 +149,12 @@ func withID(job *Job) (*Job, string) {
 	switch {
 	case job == nil:
 		return nil, idTag()
-	case job.ID != "" && !(job.Drawn && isTag(job.ID[max(0, len(job.ID)-idSuffix):])):
+	case job.ID != "" && !(job.GeneratedID && isTag(job.ID[max(0, len(job.ID)-idSuffix):])):
 		return job, idTag()
 	}
 	own := *job
 	if own.ID == "" {
-		own.ID, own.Drawn = NewID(cmp.Or(own.Name, "job")), true
+		own.ID, own.GeneratedID = NewID(cmp.Or(own.Name, "job")), true
 	}
 	return &own, own.ID[len(own.ID)-idSuffix:]
 }
@@ -162,13 +162,13 @@ func withID(job *Job) (*Job, string) {
 func (e *launch) setJob(job Job, stamp int64) error {
 	e.jobID = job.ID
 	var errs []error
-	if !job.Drawn {
+	if !job.GeneratedID {
 		errs = append(errs, types.ValidateName("job.id", job.ID))
 	}
 	if job.Name != "" {
 		errs = append(errs, types.ValidateName("job.name", job.Name))
 	}
-	e.resumable = !job.Drawn
+	e.resumable = !job.GeneratedID
 	switch {
 	case job.NoneSince != 0 && job.Name == "":
 		errs = append(errs, types.Errorf(types.Invalid, "job.name: is missing, and the launch depends on no other job of that name: give one"))

@@ -46,7 +46,7 @@ func (e *raise) draw(ctx context.Context, _ Store, change *Change) error {
 	if t.Phase() != types.Pending || t.Task.Order() == t.Task.Priority+e.by {
 		return nil
 	}
-	types.Tell(t.Task, func(l *types.Later) { l.Raised = e.by })
+	types.UpdateLater(t.Task, func(l *types.Later) { l.Raised = e.by })
 	change.Put(TaskKey(e.c.ns, e.id), t.Task)
 	return nil
 }

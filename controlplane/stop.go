@@ -137,7 +137,7 @@ func (e *evict) draw(ctx context.Context, s Store, change *Change) error {
 		return nil
 	}
 	t.Task.Evict, t.Task.EvictGrace = e.attempt, 0
-	types.Tell(t.Task, func(l *types.Later) { l.EvictReason = e.reason })
+	types.UpdateLater(t.Task, func(l *types.Later) { l.EvictReason = e.reason })
 	change.Put(TaskKey(e.c.ns, e.id), t.Task)
 	return nil
 }

@@ -34,7 +34,7 @@ func (u Until) reached(s *types.Status) bool {
 	case u == UntilBound:
 		return s.Phase.Held()
 	case u == UntilHealthy:
-		return s.Phase == types.Running && s.Health.Fit()
+		return s.Phase == types.Running && s.Health.Usable()
 	}
 	return false
 }

@@ -26,7 +26,7 @@ type Job struct {
 	// NoneSince: see controlplane.Job.
 	NoneSince int64
 	// Wished makes apply compare the job by the digest of its description, although policies change
-	// the tasks: see controlplane.Wish.
+	// the tasks: see controlplane.RequestDigest.
 	Wished bool
 	// If holds the conditions of the submission.
 	If controlplane.ReadSet

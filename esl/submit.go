@@ -80,7 +80,7 @@ func (c *Client) Expand(ctx context.Context, job Job, policies ...Policy) (*Expa
 		e.kept.Policies = append(e.kept.Policies, one)
 	}
 	if job.Wished {
-		e.wish = controlplane.Wish(job.Tasks, e.kept.Policies)
+		e.wish = controlplane.RequestDigest(job.Tasks, e.kept.Policies)
 	}
 	return e, nil
 }
@@ -88,7 +88,7 @@ func (c *Client) Expand(ctx context.Context, job Job, policies ...Policy) (*Expa
 // Add adds the job and its additions to a transaction.
 func (e *Expanded) Add(t *controlplane.Transaction) controlplane.Launched {
 	t.If(e.reads)
-	launched := t.LaunchJob(controlplane.Job{ID: e.ID, Drawn: e.drawn, Name: e.Name, NoneSince: e.noneSince, Wish: e.wish}, e.Tasks...)
+	launched := t.LaunchJob(controlplane.Job{ID: e.ID, GeneratedID: e.drawn, Name: e.Name, NoneSince: e.noneSince, Wish: e.wish}, e.Tasks...)
 	for _, r := range e.Reservations {
 		t.Reserve(r.ID, r.Reservation)
 	}

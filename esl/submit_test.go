@@ -408,7 +408,7 @@ func TestWishedIsKnownAgain(t *testing.T) {
 		}
 		want := ""
 		if wished {
-			want = controlplane.Wish(job("a", 2).Tasks, []types.Policy{{Kind: "maker"}})
+			want = controlplane.RequestDigest(job("a", 2).Tasks, []types.Policy{{Kind: "maker"}})
 		}
 		if is.Wish != want {
 			t.Errorf("wished %t: %q, want %q", wished, is.Wish, want)

@@ -35,9 +35,9 @@ func (c *Core) restWaiting(s *shape) {
 func (c *Core) keepsLittle() bool { return c.folds && c.view.NumTasks() >= c.cfg.FoldFrom }
 
 // fold compacts a task that only waits, or that this scheduler does not place: see
-// cluster.View.Fold. A task with pending work stays as it is.
+// cluster.View.Compact. A task with pending work stays as it is.
 func (c *Core) fold(t *cluster.Task) {
 	if x := t.Info.V; x != nil && c.keepsLittle() && x.Stop == nil && !x.Accumulate && t.Phase() == types.Pending && !isOverdue(x, c.now) && !c.locked(t) {
-		c.view.Fold(t)
+		c.view.Compact(t)
 	}
 }

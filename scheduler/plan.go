@@ -88,7 +88,7 @@ func withSubmitted(v *cluster.View, subs []controlplane.Submission, ns string, n
 		// They wait in the given order, after the tasks that wait already, and without a job to
 		// complete.
 		task.Job, task.Submitted = "", now.UnixNano()-int64(len(subs)-i)
-		with.Suppose(&cluster.Task{ID: id, Info: cluster.Cell[cluster.TaskValue]{V: cluster.NewTask(&task)}})
+		with.AddHypothetical(&cluster.Task{ID: id, Info: cluster.Cell[cluster.TaskValue]{V: cluster.NewTask(&task)}})
 		ids[i] = id
 	}
 	return ids, with, nil

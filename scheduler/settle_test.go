@@ -96,7 +96,7 @@ func TestHealthIsTold(t *testing.T) {
 		b.task(who, map[string]types.Quantity{"ready": 1})
 		b.settle()
 		want := "pending"
-		if health.Fit() {
+		if health.Usable() {
 			want = "bound on n1"
 		}
 		b.expect(who, want)

@@ -18,8 +18,8 @@ import (
 // resource, which is the text of the record. Each of these is unique.
 type sleepers struct {
 	slab.Table
-	byShape map[uint64]slab.Place
-	byLack  map[uint64]slab.Place
+	byShape map[uint64]slab.Ref
+	byLack  map[uint64]slab.Ref
 }
 
 // The offsets in the record of a parked shape.
@@ -36,25 +36,25 @@ const (
 )
 
 func newSleepers() sleepers {
-	return sleepers{Table: slab.NewTable(sleepBytes), byShape: make(map[uint64]slab.Place), byLack: make(map[uint64]slab.Place)}
+	return sleepers{Table: slab.NewTable(sleepBytes), byShape: make(map[uint64]slab.Ref), byLack: make(map[uint64]slab.Ref)}
 }
 
 // key returns the key of the shape at p, and lacks the resource it lacks.
-func (x *sleepers) key(p slab.Place) shapeKey { return shapeKey(x.At(p).Numbers(sleepKey)) }
-func (x *sleepers) lacks(p slab.Place) []byte { return x.At(p).Text() }
+func (x *sleepers) key(p slab.Ref) shapeKey { return shapeKey(x.At(p).Numbers(sleepKey)) }
+func (x *sleepers) lacks(p slab.Ref) []byte { return x.At(p).Text() }
 
 // least returns the amount that the shape at p needs of the lacked resource.
-func (x *sleepers) least(p slab.Place) types.Quantity {
+func (x *sleepers) least(p slab.Ref) types.Quantity {
 	return types.Quantity(x.At(p).Int64(sleepLeast))
 }
 
 func (x *sleepers) hashShape(k shapeKey) uint64 { return binary.LittleEndian.Uint64(k[:]) & x.Mask }
 
 // entry returns the parked shape with the task of an id; 0 if there is none.
-func (x *sleepers) entry(id cluster.ID) slab.Place { return x.Find(id.Namespace, id.ID) }
+func (x *sleepers) entry(id cluster.ID) slab.Ref { return x.Find(id.Namespace, id.ID) }
 
 // shape returns the parked shape of a key; 0 if there is none.
-func (x *sleepers) shape(k shapeKey) slab.Place {
+func (x *sleepers) shape(k shapeKey) slab.Ref {
 	if p := x.byShape[x.hashShape(k)]; p != 0 && x.key(p) == k {
 		return p
 	}
@@ -62,7 +62,7 @@ func (x *sleepers) shape(k shapeKey) slab.Place {
 }
 
 // lacking returns the parked shape that lacks rid; 0 if there is none.
-func (x *sleepers) lacking(rid types.ResourceID) slab.Place {
+func (x *sleepers) lacking(rid types.ResourceID) slab.Ref {
 	if len(x.byLack) == 0 {
 		return 0
 	}
@@ -97,7 +97,7 @@ func (x *sleepers) add(s *shape) bool {
 }
 
 // remove removes the shape at p, and returns it with its entry and the lacked resource.
-func (x *sleepers) remove(p slab.Place) (*shape, entry, missing) {
+func (x *sleepers) remove(p slab.Ref) (*shape, entry, missing) {
 	r := x.At(p)
 	s := &shape{key: x.key(p), pos: -1, at: -1, node: int32(r.Uint32(sleepNode)), seen: int(r.Int64(sleepSeen)), cursor: int(r.Int64(sleepCursor))}
 	s.entries = s.onlyEntry[:0]
@@ -128,7 +128,7 @@ func (q *queue) sleep(s *shape) {
 }
 
 // rouse restores the shape at p; nil for 0.
-func (q *queue) rouse(p slab.Place) *shape {
+func (q *queue) rouse(p slab.Ref) *shape {
 	if p == 0 {
 		return nil
 	}

@@ -155,8 +155,8 @@ const (
 	Unhealthy Health = "unhealthy"
 )
 
-// Fit reports whether a running process is usable: all its checks, if any, pass.
-func (h Health) Fit() bool { return h == Healthy || h == "" }
+// Usable reports whether a running process is usable: all its checks, if any, pass.
+func (h Health) Usable() bool { return h == Healthy || h == "" }
 
 // Warn is a signal that a process gets some time before its stop signal.
 type Warn struct {

@@ -111,8 +111,8 @@ func (t *Task) EvictReason() string {
 	return t.Later.EvictReason
 }
 
-// Tell changes the Later of a task, without changing a Later that other tasks share.
-func Tell(t *Task, change func(*Later)) {
+// UpdateLater changes the Later of a task, without changing a Later that other tasks share.
+func UpdateLater(t *Task, change func(*Later)) {
 	var l Later
 	if t.Later != nil {
 		l = *t.Later

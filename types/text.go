@@ -29,16 +29,16 @@ func Textf(format string, args ...any) Text {
 // String returns the text with neutral words for its actions.
 func (t Text) String() string { return t.plain }
 
-// Say returns the text with its actions rendered by voice.
-func (t Text) Say(voice action.Voice) string {
+// Render returns the text with its actions rendered by voice.
+func (t Text) Render(voice action.Renderer) string {
 	if t.phrase == nil {
 		return t.plain
 	}
 	return t.phrase.in(voice).Error()
 }
 
-// In returns a text whose String is what Say returns.
-func (t Text) In(voice action.Voice) Text { return Text{plain: t.Say(voice)} }
+// In returns a text whose String is what Render returns.
+func (t Text) In(voice action.Renderer) Text { return Text{plain: t.Render(voice)} }
 
 // IsZero reports whether the text is empty.
 func (t Text) IsZero() bool { return t.plain == "" }
@@ -46,7 +46,7 @@ func (t Text) IsZero() bool { return t.plain == "" }
 // Actions returns the actions in the text, in order.
 func (t Text) Actions() []action.Action {
 	var all []action.Action
-	t.Say(func(a action.Action) string {
+	t.Render(func(a action.Action) string {
 		all = append(all, a)
 		return ""
 	})
@@ -63,7 +63,7 @@ func (t *Text) UnmarshalText(text []byte) error {
 }
 
 // Render returns the text of an error, and of the errors it wraps, with actions rendered by voice.
-func Render(err error, voice action.Voice) string {
+func Render(err error, voice action.Renderer) string {
 	if e, ok := err.(*Error); ok {
 		if e.phrase == nil {
 			return e.Error()
@@ -138,14 +138,14 @@ func plain(arg any) bool {
 }
 
 // in formats the phrase with its actions rendered by voice.
-func (s *phrase) in(voice action.Voice) error {
+func (s *phrase) in(voice action.Renderer) error {
 	args := make([]any, len(s.args))
 	for i, arg := range s.args {
 		switch arg := arg.(type) {
 		case action.Action:
 			args[i] = renderedArg{text: voice(arg)}
 		case Text:
-			args[i] = renderedArg{text: arg.Say(voice)}
+			args[i] = renderedArg{text: arg.Render(voice)}
 		case error:
 			if names(arg) {
 				args[i] = renderedArg{Render(arg, voice), arg}

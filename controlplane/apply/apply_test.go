@@ -357,16 +357,16 @@ func TestApplyOnConditionOfWhatCameAndWent(t *testing.T) {
 			for _, condition := range []apply.Condition{d.Condition, bare} {
 				class := types.Internal
 				switch {
-				case c.before != "" && condition.Seen != "", c.conflict != "" && !forgotten:
+				case c.before != "" && condition.Digest != "", c.conflict != "" && !forgotten:
 					class = types.Conflict
-				case forgotten && condition.Seen == "":
+				case forgotten && condition.Digest == "":
 					class = types.Precondition
 				}
 				_, err := w.decide(c.file, apply.Options{If: condition})
 				if (class == types.Internal) != (err == nil) || err != nil && (types.ClassOf(err) != class || !strings.Contains(err.Error(), "review the plan")) {
 					t.Errorf("%s, %v, forgotten %v: %v", name, condition, forgotten, err)
 				}
-				if class == types.Conflict && condition.Seen != "" && !strings.Contains(err.Error(), c.conflict) {
+				if class == types.Conflict && condition.Digest != "" && !strings.Contains(err.Error(), c.conflict) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
@@ -377,7 +377,7 @@ func TestApplyOnConditionOfWhatCameAndWent(t *testing.T) {
 func TestParseCondition(t *testing.T) {
 	for text, want := range map[string]apply.Condition{
 		"4711":          {Revision: 4711},
-		"4711-9f86d081": {Revision: 4711, Seen: "9f86d081"},
+		"4711-9f86d081": {Revision: 4711, Digest: "9f86d081"},
 	} {
 		if got, err := apply.ParseCondition(text); err != nil || got != want || got.String() != text {
 			t.Errorf("%s: %v, %v", text, got, err)

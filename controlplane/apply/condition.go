@@ -21,16 +21,16 @@ import (
 type Condition struct {
 	// Revision is the revision of the decision; 0 means no condition.
 	Revision int64
-	// Seen is a digest of the named objects; empty if only the revision is known.
-	Seen string
+	// Digest is a digest of the named objects; empty if only the revision is known.
+	Digest string
 }
 
 // String returns the condition in the form that plan prints: 4711-9f86d081.
 func (c Condition) String() string {
-	if c.Seen == "" {
+	if c.Digest == "" {
 		return strconv.FormatInt(c.Revision, 10)
 	}
-	return fmt.Sprintf("%d-%s", c.Revision, c.Seen)
+	return fmt.Sprintf("%d-%s", c.Revision, c.Digest)
 }
 
 // MarshalText returns the form that plan prints.
@@ -86,7 +86,7 @@ func (c Condition) Check(ctx context.Context, s controlplane.Store, ns string, d
 	switch {
 	case !types.Is(err, types.Compacted):
 		return err
-	case c.Seen != "" && !slices.ContainsFunc(docs, func(doc manifest.Document) bool { return doc.Kind == manifest.KindNamespace }):
+	case c.Digest != "" && !slices.ContainsFunc(docs, func(doc manifest.Document) bool { return doc.Kind == manifest.KindNamespace }):
 		return nil // the digest covers everything except namespaces
 	}
 	return types.Errorf(types.Precondition, "the history since revision %d is gone: give the whole condition of the plan, such as %d-9f86d081, or %s", c.Revision, c.Revision, action.PlanAgain.Of())

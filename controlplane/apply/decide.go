@@ -56,8 +56,8 @@ func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document
 		}
 		out.Changes = append(out.Changes, c)
 	}
-	out.Condition = Condition{Revision: view.Revision, Seen: digest(d.seen)}
-	if is := opts.If.Seen; is != "" && is != out.Condition.Seen {
+	out.Condition = Condition{Revision: view.Revision, Digest: digest(d.seen)}
+	if is := opts.If.Digest; is != "" && is != out.Condition.Digest {
 		return nil, types.Errorf(types.Conflict, "an object that the file names was deleted since revision %d: %s", opts.If.Revision, action.PlanAgain.Of())
 	}
 	return out, nil
@@ -307,7 +307,7 @@ func sameDeadlines(tasks []*cluster.Task, wanted []controlplane.Submission) bool
 func (d *decider) equal(t there, wanted []controlplane.Submission, policies []types.Policy) bool {
 	if t.tasks[0].Info.V.Job != "" {
 		j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: t.id}]
-		if j == nil || j.V.Tasks != len(wanted) || j.V.Wish != controlplane.Wish(wanted, policies) {
+		if j == nil || j.V.Tasks != len(wanted) || j.V.Wish != controlplane.RequestDigest(wanted, policies) {
 			return false
 		}
 		if j.V.Wish != "" {

@@ -19,13 +19,13 @@ import (
 type Library interface {
 	// Expand returns a job with all additions of its policies, and writes nothing. Invalid: the
 	// policies cannot be satisfied, alone or together.
-	Expand(ctx context.Context, job Wished) (Expanded, error)
+	Expand(ctx context.Context, job RequestedJob) (Expanded, error)
 	// Declare returns the initial resources of a shared policy, which end with it.
 	Declare(id string, p types.Policy) ([]controlplane.Setting, error)
 }
 
-// Wished is a job as described.
-type Wished struct {
+// RequestedJob is a job as described.
+type RequestedJob struct {
 	controlplane.Job
 
 	Tasks    []controlplane.Submission
@@ -72,7 +72,7 @@ func (d *Decision) Expand(ctx context.Context, library Library) error {
 				err = d.setBeside(x)
 			}
 		case Launch, Replace:
-			err = x.expand(ctx, library, Wished{Job: d.job(x), Declared: declared, Beside: beside})
+			err = x.expand(ctx, library, RequestedJob{Job: d.job(x), Declared: declared, Beside: beside})
 		}
 		if err != nil {
 			errs = append(errs, types.Errorf(types.ClassOf(err), "%s: %w", x, err))
@@ -114,7 +114,7 @@ func (c *Change) Planned() (id string, policies []types.Policy) {
 	return c.expanded.ID, c.policies
 }
 
-func (c *Change) expand(ctx context.Context, library Library, job Wished) error {
+func (c *Change) expand(ctx context.Context, library Library, job RequestedJob) error {
 	job.Tasks, job.Policies = c.Submissions, c.policies
 	e, err := library.Expand(ctx, job)
 	if err != nil {
@@ -205,7 +205,7 @@ func (d *decider) policy(c *Change) error {
 	case is.V.Session == "" && c.doc.Policy.Session != "":
 		c.Action = Replace
 		c.Blocked = types.Textf("it has no session, and cannot get one: %s, then apply again", action.RemovePolicy.Of(c.Name))
-	case controlplane.Wish(nil, is.V.Policies) == controlplane.Wish(nil, c.policies) && is.V.Session == c.doc.Policy.Session:
+	case controlplane.RequestDigest(nil, is.V.Policies) == controlplane.RequestDigest(nil, c.policies) && is.V.Session == c.doc.Policy.Session:
 		c.Action, c.ID = Unchanged, c.Name
 	default:
 		c.Action, c.ID = Declare, c.Name
@@ -241,7 +241,7 @@ func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
 	if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: t.id}]; c != nil && c.V != nil {
 		is = c.V.Policies
 	}
-	if controlplane.Wish(nil, is) == controlplane.Wish(nil, wanted) {
+	if controlplane.RequestDigest(nil, is) == controlplane.RequestDigest(nil, wanted) {
 		return nil
 	}
 	return []string{fmt.Sprintf("policies: %s → %s", orNone(textOf(is)), orNone(textOf(wanted)))}

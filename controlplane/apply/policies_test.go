@@ -32,7 +32,7 @@ func fakes() manifest.Policies {
 // fake is a library of these policies.
 type fake struct{}
 
-func (fake) Expand(_ context.Context, w apply.Wished) (apply.Expanded, error) {
+func (fake) Expand(_ context.Context, w apply.RequestedJob) (apply.Expanded, error) {
 	id := w.ID
 	if id == "" {
 		id = controlplane.NewID(w.Name)
@@ -67,7 +67,7 @@ func (fake) Expand(_ context.Context, w apply.Wished) (apply.Expanded, error) {
 			t.Requests = t.Requests.Plus(types.NewRequests(map[string]types.Quantity{name: 1000}))
 		}
 	}
-	wish := controlplane.Wish(w.Tasks, w.Policies)
+	wish := controlplane.RequestDigest(w.Tasks, w.Policies)
 	e.Add = func(tx *controlplane.Transaction) controlplane.Launched {
 		job := w.Job
 		job.ID, job.Wish = id, wish

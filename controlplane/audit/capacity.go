@@ -96,7 +96,7 @@ func (b *binding) provides(rid types.ResourceID) types.Quantity {
 	var sum types.Quantity
 	running := b.report.V != nil && b.report.V.Phase == types.ReportRunning
 	for _, p := range b.info.V.Provides {
-		now := p.When == types.WhenBound || running && (p.When == types.WhenRunning || p.When == types.WhenHealthy && b.report.V.Health.Fit())
+		now := p.When == types.WhenBound || running && (p.When == types.WhenRunning || p.When == types.WhenHealthy && b.report.V.Health.Usable())
 		if now && types.Resolve(b.task.ns, p.Name) == rid {
 			sum = sum.Add(p.Amount)
 		}

@@ -114,8 +114,8 @@ func TestRepairReadable(t *testing.T) {
 		guarantee audit.Guarantee
 		why, does string
 	}{
-		"a leader without a lease": {"leaders/collector", &types.Leader{Holder: "gone"}, audit.Schema, "it has no lease", "removes the key"},
-		"a session without one":    {"sessions/d/s", &types.Session{Name: "s"}, audit.Schema, "it has no lease", "removes the key"},
+		"a scheduler without a lease": {"schedulers/s2", &types.Leader{Holder: "gone"}, audit.Schema, "it has no lease", "removes the key"},
+		"a session without one":       {"sessions/d/s", &types.Session{Name: "s"}, audit.Schema, "it has no lease", "removes the key"},
 		"too much in use": {"allocated/n1", &types.Allocated{Holds: []types.Holding{{Resource: "cpu", Amount: 4000}}},
 			audit.AllocatedIsSum, "node n1 cpu: 4 allocated, 3 held", "writes the amounts that bindings and grants hold there"},
 		"nothing in use of a pool": {"allocated/*/d/lic", &types.Allocated{}, audit.AllocatedIsSum, "0 allocated, 1 held", "writes the amounts"},

@@ -221,7 +221,7 @@ func (v *View) applyTask(id ID, f func(*Task) (bool, error)) (bool, error) {
 	t := v.task(id)
 	changed, err := f(t)
 	if v.forget(t); !changed && v.compacted.Len() < before {
-		v.Fold(t) // it is unchanged, so nothing needs it expanded
+		v.Compact(t) // it is unchanged, so nothing needs it expanded
 	}
 	return changed, err
 }

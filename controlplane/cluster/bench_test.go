@@ -63,7 +63,7 @@ func TestViewMemory(t *testing.T) {
 			fill(t, v, events)
 			for task := range v.Tasks() {
 				if test.compact {
-					v.Fold(task)
+					v.Compact(task)
 				}
 			}
 			size := (live() - before) / tasks

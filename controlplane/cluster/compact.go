@@ -18,7 +18,7 @@ import (
 type compacted struct {
 	slab.Table
 	// jobs finds the first member of each job.
-	jobs map[ID]slab.Place
+	jobs map[ID]slab.Ref
 	buf  []byte
 	full types.Task // buffer for encoding
 }
@@ -33,13 +33,13 @@ const (
 )
 
 func newCompacted() compacted {
-	return compacted{Table: slab.NewTable(recBytes), jobs: make(map[ID]slab.Place)}
+	return compacted{Table: slab.NewTable(recBytes), jobs: make(map[ID]slab.Ref)}
 }
 
 // link returns the number at an offset of a compacted task: another compacted task, or 0.
-func (x *compacted) link(p slab.Place, at int) slab.Place { return slab.Place(x.At(p).Uint32(at)) }
+func (x *compacted) link(p slab.Ref, at int) slab.Ref { return slab.Ref(x.At(p).Uint32(at)) }
 
-func (x *compacted) setLink(p slab.Place, at int, to slab.Place) { x.At(p).SetUint32(at, uint32(to)) }
+func (x *compacted) setLink(p slab.Ref, at int, to slab.Ref) { x.At(p).SetUint32(at, uint32(to)) }
 
 // add compacts a task, and reports whether it could.
 func (x *compacted) add(t *Task) bool {
@@ -58,7 +58,7 @@ func (x *compacted) add(t *Task) bool {
 }
 
 // join adds a task to the list of its job.
-func (x *compacted) join(p slab.Place, t *Task) {
+func (x *compacted) join(p slab.Ref, t *Task) {
 	x.setLink(p, recPrev, 0)
 	x.setLink(p, recNext, 0)
 	if t.Info.V.Job == "" {
@@ -73,7 +73,7 @@ func (x *compacted) join(p slab.Place, t *Task) {
 }
 
 // remove removes the task t at p.
-func (x *compacted) remove(p slab.Place, t *Task) {
+func (x *compacted) remove(p slab.Ref, t *Task) {
 	prev, next := x.link(p, recPrev), x.link(p, recNext)
 	if next != 0 {
 		x.setLink(next, recPrev, prev)
@@ -91,7 +91,7 @@ func (x *compacted) remove(p slab.Place, t *Task) {
 }
 
 // expanded rebuilds the task at p, without adding it to the view.
-func (v *View) expanded(p slab.Place) *Task {
+func (v *View) expanded(p slab.Ref) *Task {
 	x := &v.compacted
 	r := x.At(p)
 	t := &Task{ID: ID{x.Namespace(p), string(r.ID())}}
@@ -118,9 +118,9 @@ func (v *View) Task(id ID) *Task {
 	return t
 }
 
-// Fold compacts a task that has neither status nor bindings. The view still has the task, but no
+// Compact compacts a task that has neither status nor bindings. The view still has the task, but no
 // caller may use t any more.
-func (v *View) Fold(t *Task) {
+func (v *View) Compact(t *Task) {
 	if t.Info.V == nil || !t.Status.Absent() || len(t.Bindings) > 0 || v.tasks[t.ID] != t || !v.compacted.add(t) {
 		return
 	}
@@ -160,5 +160,5 @@ func (v *View) Copy() *View {
 	return &c
 }
 
-// Suppose adds a hypothetical task to a copy. Its job does not list it.
-func (v *View) Suppose(t *Task) { v.tasks[t.ID] = t }
+// AddHypothetical adds a hypothetical task to a copy. Its job does not list it.
+func (v *View) AddHypothetical(t *Task) { v.tasks[t.ID] = t }

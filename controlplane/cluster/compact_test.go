@@ -84,12 +84,12 @@ func checkCompaction(t *testing.T, mask uint64) {
 			put(controlplane.BindingKey("n", x.Namespace, x.ID, 1), &types.Binding{})
 		default:
 			if task := compacting.Task(x); task != nil {
-				compacting.Fold(task)
+				compacting.Compact(task)
 				if compacting.Task(x) != task {
 					compacted++
 				}
 				if again := compacting.Task(x); rng.IntN(2) == 0 {
-					compacting.Fold(again)
+					compacting.Compact(again)
 				}
 			}
 		}
@@ -119,7 +119,7 @@ func TestCompactionKeeps(t *testing.T) {
 	}
 	first := k.Task(id)
 	want := first.Info.V.Full()
-	k.Fold(first)
+	k.Compact(first)
 	if _, changed, _ := k.Apply(controlplane.Event{KV: controlplane.KV{Key: key, Value: unknown, ModRevision: 6}}); changed {
 		t.Error("what is old changed it")
 	}
@@ -136,7 +136,7 @@ func TestCompactionKeeps(t *testing.T) {
 	k.revision = 10
 	k.put(controlplane.StatusKey("d", "t"), &types.Status{Phase: types.Bound})
 	k.put(controlplane.BindingKey("n", "d", "t", 1), &types.Binding{})
-	if k.Fold(k.Task(id)); k.Task(id) != got {
+	if k.Compact(k.Task(id)); k.Task(id) != got {
 		t.Error("it is compacted, and is bound")
 	}
 }
@@ -145,9 +145,9 @@ func TestCompactionKeeps(t *testing.T) {
 func TestSuppose(t *testing.T) {
 	k := newKeys(t)
 	k.put(controlplane.TaskKey("d", "t"), &types.Task{Name: "t"})
-	k.Fold(k.Task(cluster.ID{Namespace: "d", ID: "t"}))
+	k.Compact(k.Task(cluster.ID{Namespace: "d", ID: "t"}))
 	c := k.Copy()
-	c.Suppose(&cluster.Task{ID: cluster.ID{Namespace: "d", ID: "u"}, Info: cluster.Cell[cluster.TaskValue]{V: cluster.NewTask(&types.Task{Name: "u"})}})
+	c.AddHypothetical(&cluster.Task{ID: cluster.ID{Namespace: "d", ID: "u"}, Info: cluster.Cell[cluster.TaskValue]{V: cluster.NewTask(&types.Task{Name: "u"})}})
 	if k.NumTasks() != 1 || c.NumTasks() != 2 || c.Task(cluster.ID{Namespace: "d", ID: "t"}).Info.V.Name != "t" || k.Task(cluster.ID{Namespace: "d", ID: "u"}) != nil {
 		t.Errorf("%d and %d tasks", k.NumTasks(), c.NumTasks())
 	}

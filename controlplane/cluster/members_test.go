@@ -41,7 +41,7 @@ func TestMembers(t *testing.T) {
 	want("[b c]")
 	change("a", true)
 	want("[a b c]")
-	v.Fold(v.Task(ID{"d", "b"}))
+	v.Compact(v.Task(ID{"d", "b"}))
 	want("[a b c]")
 	if v.members[ID{"d", "j"}].sorted != nil {
 		t.Error("a task that is compacted is kept in memory")

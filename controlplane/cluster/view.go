@@ -227,7 +227,7 @@ func (b *Binding) Providing(p types.Provide) bool {
 	case types.WhenRunning:
 		return b.Report.V != nil && b.Report.V.Phase == types.ReportRunning
 	case types.WhenHealthy:
-		return b.Report.V != nil && b.Report.V.Phase == types.ReportRunning && b.Report.V.Health.Fit()
+		return b.Report.V != nil && b.Report.V.Phase == types.ReportRunning && b.Report.V.Health.Usable()
 	}
 	return false
 }

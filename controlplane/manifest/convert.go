@@ -149,8 +149,8 @@ func (j *Job) validate() error {
 	return nil
 }
 
-// Place converts the location to the client's form.
-func (w *Where) Place() (controlplane.Where, error) {
+// Location converts the location to the client's form.
+func (w *Where) Location() (controlplane.Where, error) {
 	if w.Cluster {
 		if len(w.Nodes)+len(w.Labels)+len(w.Available) > 0 {
 			return controlplane.Where{}, types.Errorf(types.Invalid, "where.cluster: is set together with nodes, labels or available: give one of them")
@@ -176,7 +176,7 @@ func (r *Resource) Setting() (controlplane.Setting, error) {
 	if r.Where == nil {
 		return controlplane.Setting{}, types.Errorf(types.Invalid, "where: is missing: write {} for every node, or nodes, labels, available or cluster")
 	}
-	where, err := r.Where.Place()
+	where, err := r.Where.Location()
 	return controlplane.Setting{Name: r.Name, Capacity: capacity, Where: where, Options: controlplane.SetOptions{
 		Declare: r.Declare, Lifetime: r.Lifetime, Owner: r.Owner, Future: r.Future,
 	}}, err

@@ -148,11 +148,11 @@ func (d *decoder) meant(name string) string {
 	if len(names) == 0 {
 		return "no policy is known here"
 	}
-	return d.known.Meant(name, names)
+	return d.known.Suggest(name, names)
 }
 
-// Meant suggests a policy for an unknown name, wherever it may be used, or else lists some to use.
-func (p Policies) Meant(name string, use []string) string {
+// Suggest suggests a policy for an unknown name, wherever it may be used, or else lists some to use.
+func (p Policies) Suggest(name string, use []string) string {
 	if like := near(name, slices.Sorted(maps.Keys(p))); like != "" {
 		return "did you mean " + like + "?"
 	}

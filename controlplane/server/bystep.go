@@ -12,8 +12,8 @@ import (
 
 // The functions below replace Run for callers with their own clock and without goroutines.
 
-// Followed returns the kinds of keys that a Collector follows.
-func Followed() []controlplane.Kind { return followed() }
+// FollowedKinds returns the kinds of keys that a Collector follows.
+func FollowedKinds() []controlplane.Kind { return followed() }
 
 // Refresh reads all keys of a kind. The collector knows each kind as of its last Refresh.
 func (c *Collector) Refresh(ctx context.Context, now time.Time, kind controlplane.Kind) error {

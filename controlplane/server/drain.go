@@ -340,7 +340,7 @@ func leave(t *types.Task, number int, n *draining, sooner bool) bool {
 		return true
 	}
 	if t.Evict != number {
-		types.Tell(t, func(l *types.Later) { l.EvictReason = "" })
+		types.UpdateLater(t, func(l *types.Later) { l.EvictReason = "" })
 	}
 	t.Evict, t.EvictGrace = number, next.Grace
 	return was == nil || sooner

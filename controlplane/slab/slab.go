@@ -6,12 +6,12 @@ package slab
 // concurrent use.
 type Slab struct{ classes [classes]class }
 
-// Place is the location of a text: its class in the low bits, and its number within the class. 0
+// Ref is the location of a text: its class in the low bits, and its number within the class. 0
 // means no location.
-type Place uint32
+type Ref uint32
 
-// Most is the longest text, in bytes.
-const Most = step * classes
+// MaxSize is the longest text, in bytes.
+const MaxSize = step * classes
 
 const (
 	step    = 16 // the difference in length between two classes
@@ -28,8 +28,8 @@ type class struct {
 	free        []uint32
 }
 
-// Keep allocates n bytes, from 1 to Most. Their content is undefined.
-func (s *Slab) Keep(n int) Place {
+// Alloc allocates n bytes, from 1 to Most. Their content is undefined.
+func (s *Slab) Alloc(n int) Ref {
 	of := (n - 1) / step
 	c := &s.classes[of]
 	i := c.used
@@ -42,11 +42,11 @@ func (s *Slab) Keep(n int) Place {
 	if each := piece / size(of); int(i)/each >= len(c.pieces) {
 		c.pieces = append(c.pieces, make([]byte, each*size(of)))
 	}
-	return Place((i+1)<<bits) | Place(of)
+	return Ref((i+1)<<bits) | Ref(of)
 }
 
 // At returns the space at p, which may be longer than requested.
-func (s *Slab) At(p Place) []byte {
+func (s *Slab) At(p Ref) []byte {
 	of, i := p.split()
 	each := piece / size(of)
 	from := i % each * size(of)
@@ -55,7 +55,7 @@ func (s *Slab) At(p Place) []byte {
 }
 
 // Free frees the space at p.
-func (s *Slab) Free(p Place) {
+func (s *Slab) Free(p Ref) {
 	of, i := p.split()
 	c := &s.classes[of]
 	if c.inUse--; c.inUse == 0 {
@@ -65,7 +65,7 @@ func (s *Slab) Free(p Place) {
 	c.free = append(c.free, uint32(i))
 }
 
-func (p Place) split() (of, i int) { return int(p % classes), int(p>>bits) - 1 }
+func (p Ref) split() (of, i int) { return int(p % classes), int(p>>bits) - 1 }
 
 // size returns the length of the texts of a class.
 func size(of int) int { return step * (of + 1) }

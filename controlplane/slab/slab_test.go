@@ -13,11 +13,11 @@ import (
 func TestSlab(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var s slab.Slab
-	kept := make(map[slab.Place][]byte)
+	kept := make(map[slab.Ref][]byte)
 	for i := range 100_000 {
 		if grows := i%20_000 < 12_000; grows == (rng.IntN(4) > 0) {
-			text := bytes.Repeat([]byte{byte(i)}, 1+rng.IntN(slab.Most))
-			p := s.Keep(len(text))
+			text := bytes.Repeat([]byte{byte(i)}, 1+rng.IntN(slab.MaxSize))
+			p := s.Alloc(len(text))
 			if p == 0 || kept[p] != nil {
 				t.Fatalf("%d is the place of two", p)
 			}
@@ -51,17 +51,17 @@ func TestSlabGivesBack(t *testing.T) {
 	}
 	const n, size = 50_000, 100
 	var s slab.Slab
-	places := make([]slab.Place, n)
+	places := make([]slab.Ref, n)
 	before := live()
 	for range 3 {
 		for i := range places {
-			places[i] = s.Keep(size)
+			places[i] = s.Alloc(size)
 		}
 		for i := range places[:n-1] {
 			s.Free(places[i])
 		}
 		for i := range places[:n-1] {
-			places[i] = s.Keep(size)
+			places[i] = s.Alloc(size)
 		}
 		if used := live() - before; used < n*size || used > n*size*3/2 {
 			t.Errorf("%d texts of %d bytes take %d", n, size, used)

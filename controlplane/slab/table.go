@@ -15,7 +15,7 @@ type Table struct {
 	slab    Slab
 	numbers int // bytes of each record
 	seed    maphash.Seed
-	byID    map[uint64]Place
+	byID    map[uint64]Ref
 	spaces  []string
 	spaceOf map[string]uint32
 }
@@ -32,7 +32,7 @@ const (
 
 // NewTable returns an empty Table. Its records have the given number of bytes for numbers.
 func NewTable(numbers int) Table {
-	return Table{Mask: ^uint64(0), numbers: numbers, seed: maphash.MakeSeed(), byID: make(map[uint64]Place), spaceOf: make(map[string]uint32)}
+	return Table{Mask: ^uint64(0), numbers: numbers, seed: maphash.MakeSeed(), byID: make(map[uint64]Ref), spaceOf: make(map[string]uint32)}
 }
 
 // Len returns the number of records.
@@ -48,9 +48,9 @@ func (t *Table) hash(space uint32, id string) uint64 {
 
 // Add stores a record and returns its place. Its numbers are undefined. Add returns 0 if the record
 // is too long, or if another id has the same hash.
-func (t *Table) Add(namespace, id string, text []byte) Place {
+func (t *Table) Add(namespace, id string, text []byte) Ref {
 	size := numbersAt + t.numbers + len(id) + len(text)
-	if size > Most || len(id) > maxID {
+	if size > MaxSize || len(id) > maxID {
 		return 0
 	}
 	space, ok := t.spaceOf[namespace]
@@ -63,7 +63,7 @@ func (t *Table) Add(namespace, id string, text []byte) Place {
 	if t.byID[h] != 0 {
 		return 0
 	}
-	p := t.slab.Keep(size)
+	p := t.slab.Alloc(size)
 	t.byID[h] = p
 	r := t.At(p)
 	binary.LittleEndian.PutUint32(r.bytes[spaceAt:], space)
@@ -75,7 +75,7 @@ func (t *Table) Add(namespace, id string, text []byte) Place {
 }
 
 // Find returns the place of the record of a task, 0 if there is none.
-func (t *Table) Find(namespace, id string) Place {
+func (t *Table) Find(namespace, id string) Ref {
 	space, ok := t.spaceOf[namespace]
 	if !ok {
 		return 0
@@ -91,18 +91,18 @@ func (t *Table) Find(namespace, id string) Place {
 }
 
 // Remove removes the record at p.
-func (t *Table) Remove(p Place) {
+func (t *Table) Remove(p Ref) {
 	r := t.At(p)
 	delete(t.byID, t.hash(r.space(), string(r.ID())))
 	t.slab.Free(p)
 }
 
 // Namespace returns the namespace of the record at p.
-func (t *Table) Namespace(p Place) string { return t.spaces[t.At(p).space()] }
+func (t *Table) Namespace(p Ref) string { return t.spaces[t.At(p).space()] }
 
 // All iterates over the places of all records, in no order. Records may be removed meanwhile.
-func (t *Table) All() iter.Seq[Place] {
-	return func(yield func(Place) bool) {
+func (t *Table) All() iter.Seq[Ref] {
+	return func(yield func(Ref) bool) {
 		for _, p := range t.byID {
 			if !yield(p) {
 				return
@@ -113,8 +113,8 @@ func (t *Table) All() iter.Seq[Place] {
 
 // In iterates over the places of the records of a namespace, in no order. Records may be removed
 // meanwhile.
-func (t *Table) In(namespace string) iter.Seq[Place] {
-	return func(yield func(Place) bool) {
+func (t *Table) In(namespace string) iter.Seq[Ref] {
+	return func(yield func(Ref) bool) {
 		space, ok := t.spaceOf[namespace]
 		if !ok {
 			return
@@ -128,7 +128,7 @@ func (t *Table) In(namespace string) iter.Seq[Place] {
 }
 
 // At returns the record at p. It is valid until its removal.
-func (t *Table) At(p Place) Record {
+func (t *Table) At(p Ref) Record {
 	return Record{bytes: t.slab.At(p), texts: numbersAt + t.numbers}
 }
 

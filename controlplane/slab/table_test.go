@@ -33,10 +33,10 @@ func TestTable(t *testing.T) {
 				if _, there := want[id]; there {
 					return
 				}
-				x := row{rapid.Int32().Draw(t, "number"), rapid.Int64().Draw(t, "long"), strings.Repeat("x", rapid.IntRange(0, slab.Most).Draw(t, "text"))}
+				x := row{rapid.Int32().Draw(t, "number"), rapid.Int64().Draw(t, "long"), strings.Repeat("x", rapid.IntRange(0, slab.MaxSize).Draw(t, "text"))}
 				p := table.Add(id[0], id[1], []byte(x.text))
 				if p == 0 {
-					if table.Mask == ^uint64(0) && len(x.text) < slab.Most-size-16 {
+					if table.Mask == ^uint64(0) && len(x.text) < slab.MaxSize-size-16 {
 						t.Fatalf("%v with %d bytes was not added", id, len(x.text))
 					}
 					return

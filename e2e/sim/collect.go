@@ -194,7 +194,7 @@ func (w *world) collectAll() {
 	for i := 0; len(w.findings) == 0; i++ {
 		before := w.store.Revision()
 		for c := range w.collectors {
-			for _, kind := range server.Followed() {
+			for _, kind := range server.FollowedKinds() {
 				w.refresh(c, kind)
 			}
 			w.collectorLook(c)

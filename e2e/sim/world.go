@@ -191,7 +191,7 @@ func (w *world) do(s Step) {
 	case EndSession:
 		w.apps.endSession(rng)
 	case CollectorList:
-		w.refresh(w.collector(s.A), pick(server.Followed(), s.B))
+		w.refresh(w.collector(s.A), pick(server.FollowedKinds(), s.B))
 	case CollectorLook:
 		w.collectorLook(w.collector(s.A))
 	case CollectorCrash:

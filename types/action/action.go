@@ -236,5 +236,5 @@ func (a Action) Fill(format string) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// Voice renders an action in the words of one program.
-type Voice func(Action) string
+// Renderer renders an action in the words of one program.
+type Renderer func(Action) string

@@ -30,7 +30,7 @@ func (s *Set) set(self Self) (set, error) {
 		Declare: s.Declare, Lifetime: s.Lifetime, Owner: s.Owner, Future: s.Future,
 	}}
 	if s.Where != nil {
-		if out.where, err = s.Where.Place(); err != nil {
+		if out.where, err = s.Where.Location(); err != nil {
 			return set{}, err
 		}
 	}

@@ -68,7 +68,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 		return err
 	}
 	for _, line := range advice {
-		cfg.Progress("%s", line.Say(howto.Say))
+		cfg.Progress("%s", line.Render(howto.Say))
 	}
 	err = Server{Store: p.store, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
 	if err != nil {

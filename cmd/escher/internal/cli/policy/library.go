@@ -42,7 +42,7 @@ type library struct{ *esl.Client }
 func NewLibrary(client *controlplane.Client) library { return library{builtin.New(client)} }
 
 // Expand returns a job with the additions of its policies.
-func (l library) Expand(ctx context.Context, w apply.Wished) (apply.Expanded, error) {
+func (l library) Expand(ctx context.Context, w apply.RequestedJob) (apply.Expanded, error) {
 	job := esl.Job{ID: w.ID, Name: w.Name, NoneSince: w.NoneSince, Wished: true, Tasks: w.Tasks, Shared: make(map[string]esl.Policy), Beside: w.Beside}
 	for id, stored := range w.Declared {
 		p, err := l.Kinds.Read(stored)

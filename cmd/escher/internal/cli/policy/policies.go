@@ -282,7 +282,7 @@ func newPoliciesKinds(f *cmdutil.Factory) *cobra.Command {
 			}
 			at := slices.IndexFunc(rows, func(k kindRow) bool { return k.Name == args[0] })
 			if at < 0 {
-				return types.Errorf(types.NotFound, "policies kinds: %q is unknown: %s", args[0], known.Meant(args[0], render.SortedKeys(known)))
+				return types.Errorf(types.NotFound, "policies kinds: %q is unknown: %s", args[0], known.Suggest(args[0], render.SortedKeys(known)))
 			}
 			return f.Show(rows[at], args[0], rows[at].Write)
 		},

@@ -10,11 +10,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Wish returns a digest of tasks and policies as the user requested them. It ignores the order of
-// tasks, the order of the fields of policies, and deadlines, which count from the submission. It
-// identifies a job whose tasks policies have changed since. It is "" without policies: the tasks
+// RequestDigest returns a digest of tasks and policies as the user requested them. It ignores the
+// order of tasks, the order of the fields of policies, and deadlines, which count from the submission.
+// It identifies a job whose tasks policies have changed since. It is "" without policies: the tasks
 // are then as requested.
-func Wish(tasks []Submission, policies []types.Policy) string {
+func RequestDigest(tasks []Submission, policies []types.Policy) string {
 	if len(policies) == 0 {
 		return ""
 	}

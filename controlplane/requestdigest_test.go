@@ -20,7 +20,7 @@ func wished() ([]controlplane.Submission, []types.Policy) {
 
 func TestWishTellsJobsApart(t *testing.T) {
 	tasks, policies := wished()
-	want := controlplane.Wish(tasks, policies)
+	want := controlplane.RequestDigest(tasks, policies)
 	for name, change := range map[string]func(tasks []controlplane.Submission, policies []types.Policy) ([]controlplane.Submission, []types.Policy){
 		"fewer tasks": func(t []controlplane.Submission, p []types.Policy) ([]controlplane.Submission, []types.Policy) {
 			return t[1:], p
@@ -48,7 +48,7 @@ func TestWishTellsJobsApart(t *testing.T) {
 			return t, []types.Policy{p[1], p[0]}
 		},
 	} {
-		if controlplane.Wish(change(wished())) == want {
+		if controlplane.RequestDigest(change(wished())) == want {
 			t.Errorf("%s: it is the same", name)
 		}
 	}
@@ -56,19 +56,19 @@ func TestWishTellsJobsApart(t *testing.T) {
 
 func TestWishIsTheSameOfTheSame(t *testing.T) {
 	tasks, policies := wished()
-	want := controlplane.Wish(tasks, policies)
+	want := controlplane.RequestDigest(tasks, policies)
 	tasks[0], tasks[2] = tasks[2], tasks[0]
 	spec := *tasks[1].Spec
 	tasks[1].Spec, tasks[1].Task.Deadline = &spec, time.Now().UnixNano()
 	policies[1].With = `{ "x": 1, "perNode": 2 }`
-	if got := controlplane.Wish(tasks, policies); got != want {
+	if got := controlplane.RequestDigest(tasks, policies); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	tasks[1].Spec, tasks[1].Task.Spec = nil, controlplane.SpecDigest(&spec)
-	if got := controlplane.Wish(tasks, policies); got != want {
+	if got := controlplane.RequestDigest(tasks, policies); got != want {
 		t.Errorf("of the digest of a spec: %s, want %s", got, want)
 	}
-	if controlplane.Wish(tasks, nil) != "" {
+	if controlplane.RequestDigest(tasks, nil) != "" {
 		t.Error("a job without policies has a wish")
 	}
 }
