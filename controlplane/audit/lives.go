@@ -62,14 +62,12 @@ func (l *Lives) add(writes int) {
 }
 
 // eventful reports whether the attempt is a later one, started slowly, restarted in place, has
-// checks, was told something, or was reported twice alike: a killed agent's report may arrive after
-// the next agent has begun and reports the same.
+// checks, or was told something.
 func (b *binding) eventful() bool {
 	slow := b.report.V != nil && b.report.V.Phase == types.ReportStarting
 	again := b.report.V != nil && b.report.V.Restarts > 0
 	// Each change of its health is reported.
 	checked := b.report.V != nil && b.report.V.Health != ""
 	told := b.info.V != nil && b.info.old != nil
-	twice := b.report.V != nil && b.report.old != nil && b.report.V.Phase == b.report.old.Phase
-	return b.number > 1 || slow || again || checked || told || twice
+	return b.number > 1 || slow || again || checked || told
 }
