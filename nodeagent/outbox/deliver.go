@@ -120,6 +120,14 @@ func (o *Outbox) delivered(letters []*Letter, revision int64) {
 	}
 }
 
+// isStored reports whether the key has the same report at a revision: that of a killed agent may
+// arrive after this agent has read the reports.
+func (o *Outbox) isStored(ctx context.Context, l *Letter, revision int64) bool {
+	page, err := o.store.List(ctx, controlplane.ListOptions{Key: l.key})
+	// After an error it is written again, without harm.
+	return err == nil && len(page.KVs) == 1 && page.KVs[0].ModRevision == revision && types.Same(page.KVs[0].Value, l.Report)
+}
+
 // rest refuses the reports whose binding is gone, according to the values read back. It returns the
 // others, which are retried.
 func (o *Outbox) rest(ctx context.Context, letters []*Letter, read []controlplane.KV) ([]*Letter, error) {
@@ -141,6 +149,10 @@ func (o *Outbox) rest(ctx context.Context, letters []*Letter, read []controlplan
 		if last.mod != now {
 			// The binding tells whose report it is.
 			learnt = true
+			if o.isStored(ctx, l, now) {
+				o.delivered([]*Letter{l}, now)
+				continue
+			}
 			o.known[l.key] = stored{mod: now}
 		}
 		rest = append(rest, l)

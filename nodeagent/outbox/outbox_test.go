@@ -274,6 +274,29 @@ func TestReleasedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestStoredByAnother tests that a report is not written again if a killed agent's late one is the
+// same, and that the next report follows it.
+func TestStoredByAnother(t *testing.T) {
+	withRig(t, func(r *rig) {
+		r.bind("a")
+		report := types.Report{Phase: types.ReportRunning, Binding: at(t, r.store, attempt("a").String()).CreateRevision, Started: 7}
+		key := controlplane.ReportKey("n", "bench", "a", 1)
+		put(t, r.store.Store, key, &report)
+		late := at(t, r.store, key).ModRevision
+		var got []Outcome
+		r.out.Put(&Letter{Attempt: attempt("a"), Report: &report, Done: func(o Outcome) { got = append(got, o) }})
+		synctest.Wait()
+		if now := at(t, r.store, key).ModRevision; now != late || !slices.Equal(got, []Outcome{Stored}) {
+			t.Errorf("it was written at %d, and is written at %d: %v", late, now, got)
+		}
+		r.ends("a")
+		synctest.Wait()
+		if phaseOf(t, r.store, "a") != types.ReportExited {
+			t.Error("the next report is not stored")
+		}
+	})
+}
+
 // TestLateCopy tests that a delayed copy of a report changes nothing.
 func TestLateCopy(t *testing.T) {
 	withRig(t, func(r *rig) {
