@@ -206,18 +206,28 @@ func (d *Decision) Perform(ctx context.Context, c *controlplane.Client) error {
 	if !d.todo() {
 		return nil
 	}
-	if !d.large(c.Store().Limits()) {
-		tx := d.transaction(c)
-		p, err := tx.Preview(ctx)
-		if err != nil {
-			return err
-		}
-		if p.TooLarge == nil {
-			_, err = tx.Commit(ctx)
-			return err
-		}
+	tx, err := d.whole(ctx, c)
+	if err != nil {
+		return err
 	}
-	return d.inParts(ctx, c)
+	if tx == nil {
+		return d.inParts(ctx, c)
+	}
+	_, err = tx.Commit(ctx)
+	return err
+}
+
+// whole returns the transaction of all changes; nil if the store does not take it.
+func (d *Decision) whole(ctx context.Context, c *controlplane.Client) (*controlplane.Transaction, error) {
+	if d.large(c.Store().Limits()) {
+		return nil, nil
+	}
+	tx := d.transaction(c)
+	p, err := tx.Preview(ctx)
+	if err != nil || p.TooLarge != nil {
+		return nil, err
+	}
+	return tx, nil
 }
 
 // todo reports whether there are changes besides namespaces.
@@ -255,7 +265,7 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 			large = append(large, i)
 		}
 	}
-	err := small.commit(ctx, c)
+	err := small.inOrder(ctx, c)
 	for i, x := range small.Changes {
 		d.Changes[at[i]] = x
 	}
@@ -279,31 +289,31 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 	return nil
 }
 
-// commit makes the changes in their order, half of them at a time while they exceed one transaction.
-func (d *Decision) commit(ctx context.Context, c *controlplane.Client) error {
-	if len(d.Changes) == 0 {
-		return nil
-	}
-	tooLarge := d.large(c.Store().Limits())
-	tx := d.transaction(c)
-	if !tooLarge {
-		p, err := tx.Preview(ctx)
-		if err != nil {
+// inOrder makes the changes in their order, as many at once as the store takes.
+func (d *Decision) inOrder(ctx context.Context, c *controlplane.Client) error {
+	reads, n := d.reads, len(d.Changes)
+	for done := 0; done < len(d.Changes); {
+		n = min(n, len(d.Changes)-done)
+		part := Decision{Revision: d.Revision, reads: reads, Changes: d.Changes[done : done+n]}
+		tx, err := part.whole(ctx, c)
+		if err == nil && tx == nil && n > 1 {
+			n = (n + 1) / 2
+			continue
+		}
+		if err == nil {
+			if tx == nil {
+				tx = part.transaction(c) // Its Commit says what is too large.
+			}
+			_, err = tx.Commit(ctx)
+		}
+		switch {
+		case err != nil && done > 0:
+			return types.Errorf(types.ClassOf(err), "%w: earlier changes are done: apply the file again", err)
+		case err != nil:
 			return err
 		}
-		tooLarge = p.TooLarge != nil
-	}
-	n := len(d.Changes) / 2
-	if !tooLarge || n == 0 {
-		_, err := tx.Commit(ctx)
-		return err
-	}
-	if err := (&Decision{Revision: d.Revision, reads: d.reads, Changes: d.Changes[:n]}).commit(ctx, c); err != nil {
-		return err
-	}
-	// The first half may have changed what the decision has read.
-	if err := (&Decision{Revision: d.Revision, Changes: d.Changes[n:]}).commit(ctx, c); err != nil {
-		return types.Errorf(types.ClassOf(err), "%w: earlier changes are done: apply the file again", err)
+		// A part may change what the decision has read.
+		done, reads = done+n, controlplane.ReadSet{}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // A Repair ends the quarantine of a key, or corrects an amount in use: see PlanRepair.
 type Repair struct {
 	Key string
-	// Value is the unreadable or wrong value, and Revision its last change.
+	// Value is the unreadable or wrong value, and Revision its last change; 0 if the key is missing.
 	Value    []byte
 	Revision int64
 	// Why says what is wrong with the value.
@@ -61,7 +61,7 @@ func PlanRepair(ctx context.Context, store controlplane.Store, key string, now t
 		why, broken = c.s.differs(c.s.accountOf(k))
 	}
 	switch {
-	case there.ModRevision == 0:
+	case there.ModRevision == 0 && !broken:
 		return nil, types.Errorf(types.NotFound, "repair %s: there is no such key: %s", key, action.ListUnreadable.Of())
 	case !broken:
 		return nil, types.Errorf(types.Precondition, "repair %s: its value is readable: %s", key, action.ListUnreadable.Of())

@@ -118,6 +118,7 @@ func TestRepairReadable(t *testing.T) {
 		"a session without one":       {"sessions/d/s", &types.Session{Name: "s"}, audit.Schema, "it has no lease", "removes the key"},
 		"too much in use": {"allocated/n1", &types.Allocated{Holds: []types.Holding{{Resource: "cpu", Amount: 4000}}},
 			audit.AllocatedIsSum, "node n1 cpu: 4 allocated, 3 held", "writes the amounts that bindings and grants hold there"},
+		"a missing amount in use":  {"allocated/n1", nil, audit.AllocatedIsSum, "node n1 cpu: 0 allocated, 3 held", "writes the amounts"},
 		"nothing in use of a pool": {"allocated/*/d/lic", &types.Allocated{}, audit.AllocatedIsSum, "0 allocated, 1 held", "writes the amounts"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +129,11 @@ func TestRepairReadable(t *testing.T) {
 			}
 			replay(t, store, steps)
 			key := controlplane.Root + x.key
-			if _, err := store.Commit(t.Context(), controlplane.Txn{Ops: []controlplane.Op{{Key: key, Value: types.Encode(1, x.value)}}}); err != nil {
+			op := controlplane.Op{Key: key, Delete: x.value == nil}
+			if !op.Delete {
+				op.Value = types.Encode(1, x.value)
+			}
+			if _, err := store.Commit(t.Context(), controlplane.Txn{Ops: []controlplane.Op{op}}); err != nil {
 				t.Fatal(err)
 			}
 			report, err := audit.Run(t.Context(), store)

@@ -28,7 +28,7 @@ type class struct {
 	free        []uint32
 }
 
-// Alloc allocates n bytes, from 1 to Most. Their content is undefined.
+// Alloc allocates n bytes, from 1 to MaxSize. Their content is undefined.
 func (s *Slab) Alloc(n int) Ref {
 	of := (n - 1) / step
 	c := &s.classes[of]

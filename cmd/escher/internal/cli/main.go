@@ -79,7 +79,7 @@ func shortLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
 		if len(l) > maxLine {
-			lines[i] = strings.ToValidUTF8(l[:maxLine-maxLine/4], "") + " […] " + strings.ToValidUTF8(l[len(l)-maxLine/4:], "")
+			lines[i] = types.Cut(l, maxLine-maxLine/4) + " " + strings.ToValidUTF8(l[len(l)-maxLine/4:], "")
 		}
 	}
 	return strings.Join(lines, "\n")

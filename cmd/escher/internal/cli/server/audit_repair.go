@@ -36,8 +36,11 @@ func (r *repairFlags) repair(ctx context.Context, f *cmdutil.Factory, store cont
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(f.Err, "%s: %s\nIts %d bytes were written at revision %d; %s writes such keys.\nThe repair %s.\n",
-		plan.Key, plan.Why, len(plan.Value), plan.Revision, plan.Writer(), plan.Does)
+	value := "It is missing"
+	if plan.Revision != 0 {
+		value = fmt.Sprintf("Its %d bytes were written at revision %d", len(plan.Value), plan.Revision)
+	}
+	fmt.Fprintf(f.Err, "%s: %s\n%s; %s writes such keys.\nThe repair %s.\n", plan.Key, plan.Why, value, plan.Writer(), plan.Does)
 	if !r.yes {
 		fmt.Fprint(f.Err, "Repair it? [y/N] ")
 		answer, err := bufio.NewReader(io.LimitReader(f.In, 64)).ReadString('\n')
