@@ -52,6 +52,19 @@ func (c *Client) Prepare(ctx context.Context, job Job, policies ...Policy) (*con
 	return t, e.Add(t), nil
 }
 
+// ReadPolicies makes policies of their stored forms. Errors are those of Kinds.Read.
+func (c *Client) ReadPolicies(stored []types.Policy) ([]Policy, error) {
+	policies := make([]Policy, len(stored))
+	for i, one := range stored {
+		p, err := c.Kinds.Read(one)
+		if err != nil {
+			return nil, err
+		}
+		policies[i] = p
+	}
+	return policies, nil
+}
+
 // Expanded is a job with the additions of its policies, before anything is written.
 type Expanded struct {
 	*Group

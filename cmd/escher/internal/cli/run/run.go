@@ -9,8 +9,9 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/images"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/nodeagent/runtime/image"
 	"github.com/escher-sched/escher/types"
 )
@@ -103,7 +104,12 @@ func errPoliciesInside() error {
 func (l launching) submit(ctx context.Context, tasks cmdutil.Tasks) (controlplane.Launched, error) {
 	job := controlplane.Job{Name: l.subs[0].Task.Name}
 	if direct, ok := tasks.(cmdutil.Direct); ok && len(l.policies) > 0 {
-		return policy.NewLibrary(direct.Client).LaunchWith(ctx, job, l.subs, l.policies)
+		jobs := builtin.New(direct.Client)
+		policies, err := jobs.ReadPolicies(l.policies)
+		if err != nil {
+			return controlplane.Launched{}, err
+		}
+		return jobs.Submit(ctx, esl.Job{Name: job.Name, Wished: true, Tasks: l.subs}, policies...)
 	}
 	if len(l.subs) == 1 {
 		return tasks.Launch(ctx, nil, l.subs...)

@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -71,8 +72,8 @@ type Change struct {
 	// their additions. sets are the initial resources of a declared policy, and was the revision of
 	// the one it replaces.
 	policies []types.Policy
-	expanded *Expanded
-	sets     []controlplane.Setting
+	expanded *esl.Expanded
+	sets     []esl.Set
 	was      int64
 	// namespace has the settings at the comparison; nil before it.
 	namespace *types.Namespace
