@@ -74,13 +74,13 @@ func TestSharedPlanEndsWithPolicy(t *testing.T) {
 			if s.Pool("s.shared.made") != nil {
 				return esl.Plan{}
 			}
-			set := func(name string) esl.Set {
-				return esl.Set{Name: name, Capacity: esl.One, Where: controlplane.InCluster()}
+			set := func(name string) controlplane.Resource {
+				return controlplane.Resource{Name: name, Capacity: esl.One, Where: controlplane.InCluster()}
 			}
 			bundle := types.Bundle{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}
 			return esl.Plan{
-				Set:     []esl.Set{set("s.shared.made"), set("s.sharedalike"), set("data")},
-				Reserve: []esl.Reservation{{ID: "s.shared.room", Reservation: types.Reservation{Bundles: []types.Bundle{bundle}}}},
+				Set:     []controlplane.Resource{set("s.shared.made"), set("s.sharedalike"), set("data")},
+				Reserve: []controlplane.Reservation{{ID: "s.shared.room", Reservation: types.Reservation{Bundles: []types.Bundle{bundle}}}},
 			}
 		})
 		w.Jobs = w.Client("d")

@@ -97,8 +97,8 @@ type Shared struct{ Counter }
 
 func (*Shared) Kind() string { return "shared" }
 
-func (p *Shared) Declare(id string) ([]esl.Set, error) {
-	return []esl.Set{{Name: id + ".shared", Capacity: esl.One, Where: controlplane.InCluster()}}, nil
+func (p *Shared) Declare(id string) ([]controlplane.Resource, error) {
+	return []controlplane.Resource{{Name: id + ".shared", Capacity: esl.One, Where: controlplane.InCluster()}}, nil
 }
 
 // Plain is a policy without work while its tasks last.
@@ -211,7 +211,7 @@ func SetOwn(s *esl.State, capacity types.Quantity) esl.Plan {
 	if p := s.Pool(s.Own("")); p != nil && p.Capacity() == capacity {
 		return esl.Plan{}
 	}
-	return esl.Plan{Reason: "so it is", Set: []esl.Set{{
+	return esl.Plan{Reason: "so it is", Set: []controlplane.Resource{{
 		Name: s.Own(""), Capacity: capacity, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true},
 	}}}
 }

@@ -73,7 +73,7 @@ type Change struct {
 	// the one it replaces.
 	policies []types.Policy
 	expanded *esl.Expanded
-	sets     []esl.Set
+	sets     []controlplane.Resource
 	was      int64
 	// namespace has the settings at the comparison; nil before it.
 	namespace *types.Namespace
@@ -158,7 +158,7 @@ func (c *Change) make(tx *controlplane.Transaction) {
 		if c.doc.Resource == nil {
 			return // namespaces are set earlier
 		}
-		s, _ := c.doc.Resource.Setting() // checked when it was parsed
+		s, _ := c.doc.Resource.Resource() // checked when it was parsed
 		tx.SetResource(c.Name, s.Capacity, s.Where, s.Options)
 	case Reserve:
 		tx.Reserve(c.Name, c.doc.Reservation.Reservation())

@@ -72,7 +72,7 @@ func (d *Decision) declare(x *Change, p esl.Policy) error {
 	}
 	for i := range d.Changes {
 		other := &d.Changes[i]
-		if other.Kind == manifest.KindResource && slices.ContainsFunc(x.sets, func(s esl.Set) bool { return s.Name == other.Name }) {
+		if other.Kind == manifest.KindResource && slices.ContainsFunc(x.sets, func(s controlplane.Resource) bool { return s.Name == other.Name }) {
 			return types.Errorf(types.Invalid, "it creates resource %s, which the document in line %d sets: drop that document, or rename one of them", other.Name, other.doc.Line)
 		}
 	}

@@ -55,8 +55,8 @@ func (lanes) Apply(*esl.Group) error { return nil }
 
 func (lanes) Next(*esl.State) esl.Plan { return esl.Plan{} }
 
-func (lanes) Declare(id string) ([]esl.Set, error) {
-	return []esl.Set{{Name: id + ".lane", Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}}, nil
+func (lanes) Declare(id string) ([]controlplane.Resource, error) {
+	return []controlplane.Resource{{Name: id + ".lane", Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}}, nil
 }
 
 // kinds returns the policies of these tests.
