@@ -44,7 +44,7 @@ func TestSharedEndsWithApplication(t *testing.T) {
 				if err := app.Declare(t.Context(), "s", c.shared); err != nil {
 					t.Fatal(err)
 				}
-				job, err := app.Submit(t.Context(), esl.Job{Name: "j", Tasks: esl.Copies(3, hollow.Task(1000, "run", "5s"))}, c.refers)
+				job, err := app.Submit(t.Context(), controlplane.Job{Name: "j", Tasks: esl.Copies(3, hollow.Task(1000, "run", "5s"))}, c.refers)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -192,7 +192,7 @@ func TestIDTaken(t *testing.T) {
 	if !types.Is(err, types.AlreadyExists) || !strings.Contains(err.Error(), `"prod"`) || !strings.Contains(err.Error(), "choose another job id") {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := w.Jobs.Submit(t.Context(), esl.Job{}, gang.Gang{}); err == nil || strings.Contains(err.Error(), "job :") {
+	if _, err := w.Jobs.Submit(t.Context(), controlplane.Job{}, gang.Gang{}); err == nil || strings.Contains(err.Error(), "job :") {
 		t.Errorf("of a job without a name the error is %v", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestAttachedPrepares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := app.Expand(t.Context(), job("b", 1), &esltest.Counter{Name: "b"})
+		e, err := app.Expand(t.Context(), job("b", 1), esl.Batch{}, &esltest.Counter{Name: "b"})
 		if err != nil {
 			t.Fatal(err)
 		}

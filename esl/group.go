@@ -12,31 +12,6 @@ import (
 // One is one unit of an ephemeral resource.
 const One types.Quantity = 1000
 
-// Job is tasks that are submitted together.
-type Job struct {
-	// ID is unique in its namespace, for ever; empty means made from Name.
-	ID string
-	// Name is a label.
-	Name string
-	// Tasks are at least one.
-	Tasks []controlplane.Submission
-	// Session owns the tasks. Its holder runs the policies instead of a server. Empty means that a
-	// server runs them, and the tasks outlive the application.
-	Session string
-	// NoneSince: see controlplane.Job.
-	NoneSince int64
-	// Wished makes apply compare the job by the digest of its description, although policies change
-	// the tasks: see controlplane.RequestDigest.
-	Wished bool
-	// If holds the conditions of the submission.
-	If controlplane.ReadSet
-	// Shared holds the shared policies declared in the same transaction, by id. Others are read
-	// from the store.
-	Shared map[string]Policy
-	// Beside holds the names of jobs and tasks submitted in the same transaction.
-	Beside []string
-}
-
 // Copies returns n copies of a submission.
 func Copies(n int, s controlplane.Submission) []controlplane.Submission {
 	out := make([]controlplane.Submission, n)

@@ -167,7 +167,7 @@ func (w *World) Keep(store controlplane.Store, change ...func(*keep.Options)) (s
 func (w *World) Submit(id string, n int, policies ...esl.Policy) controlplane.Launched {
 	w.t.Helper()
 	task := controlplane.Submission{Task: types.Task{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}, Spec: &types.Spec{Image: "x"}}
-	done, err := w.Jobs.Submit(w.t.Context(), esl.Job{ID: id, Tasks: esl.Copies(n, task)}, policies...)
+	done, err := w.Jobs.Submit(w.t.Context(), controlplane.Job{ID: id, Tasks: esl.Copies(n, task)}, policies...)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction
 				x.Done(controlplane.Launched{Tasks: tx.Launch(x.Submissions...)})
 				continue
 			}
-			x.Done(tx.LaunchJob(d.job(x), x.Submissions...))
+			x.Done(tx.LaunchJob(d.job(x)))
 		}
 	}
 	return tx
@@ -148,7 +148,9 @@ func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction
 
 // job returns the job of a change, on the condition that no other one of its name was created.
 func (d *Decision) job(x *Change) controlplane.Job {
-	return controlplane.Job{Name: x.Name, NoneSince: d.Revision}
+	return controlplane.Job{
+		Name: x.Name, Tasks: x.Submissions, NoneSince: d.Revision, RequestDigest: controlplane.RequestDigest(x.Submissions, x.policies),
+	}
 }
 
 // make adds a resource, reservation or shared policy to a transaction.
@@ -333,7 +335,7 @@ func (d *Decision) launch(ctx context.Context, c *controlplane.Client, x *Change
 		_, err := tx.Commit(ctx)
 		return err
 	}
-	l, err := c.LaunchJob(ctx, d.job(x), x.Submissions...)
+	l, err := c.LaunchJob(ctx, d.job(x))
 	x.Done(l)
 	return err
 }

@@ -19,8 +19,7 @@ import (
 // Expand adds the additions of policies to the decision, and writes nothing. Invalid: the error
 // names all policies that cannot be satisfied, alone or together.
 func (d *Decision) Expand(ctx context.Context, c *esl.Client) error {
-	declared := make(map[string]esl.Policy)
-	var beside []string
+	batch := esl.Batch{Declared: make(map[string]esl.Policy)}
 	for i := range d.Changes {
 		switch x := &d.Changes[i]; {
 		case x.Action == Declare:
@@ -28,9 +27,9 @@ func (d *Decision) Expand(ctx context.Context, c *esl.Client) error {
 			if err != nil {
 				return types.Errorf(types.ClassOf(err), "%s: %w", x, err)
 			}
-			declared[x.Name] = p
+			batch.Declared[x.Name] = p
 		case (x.Kind == manifest.KindJob || x.Kind == manifest.KindTask) && x.Blocked.IsZero():
-			beside = append(beside, x.Name)
+			batch.Names = append(batch.Names, x.Name)
 		}
 	}
 	var errs []error
@@ -42,9 +41,9 @@ func (d *Decision) Expand(ctx context.Context, c *esl.Client) error {
 		var err error
 		switch x.Action {
 		case Declare:
-			err = d.declare(x, declared[x.Name])
+			err = d.declare(x, batch.Declared[x.Name])
 		case Launch, Replace:
-			err = x.expand(ctx, c, esl.Job{Name: x.Name, NoneSince: d.Revision, Wished: true, Tasks: x.Submissions, Shared: declared, Beside: beside})
+			err = x.expand(ctx, c, d.job(x), batch)
 		}
 		if err != nil {
 			errs = append(errs, types.Errorf(types.ClassOf(err), "%s: %w", x, err))
@@ -98,12 +97,12 @@ func (c *Change) Planned() (id string, policies []types.Policy) {
 	return c.expanded.ID, c.policies
 }
 
-func (c *Change) expand(ctx context.Context, client *esl.Client, job esl.Job) error {
+func (c *Change) expand(ctx context.Context, client *esl.Client, job controlplane.Job, batch esl.Batch) error {
 	policies, err := client.ReadPolicies(c.policies)
 	if err != nil {
 		return err
 	}
-	if c.expanded, err = client.Expand(ctx, job, policies...); err != nil {
+	if c.expanded, err = client.Expand(ctx, job, batch, policies...); err != nil {
 		return err
 	}
 	c.Submissions = c.expanded.Tasks
@@ -216,7 +215,7 @@ func parameters(p types.Policy, session string) map[string]string {
 // requestDigest returns the stored digest of a job as requested.
 func (d *decider) requestDigest(id string) string {
 	if j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: id}]; j != nil && j.V != nil {
-		return j.V.Wish
+		return j.V.RequestDigest
 	}
 	return ""
 }

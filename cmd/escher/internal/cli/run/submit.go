@@ -132,11 +132,13 @@ func launchAll(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) erro
 	}
 	for i := range d.Changes {
 		c := &d.Changes[i]
-		var job *controlplane.Job
+		var l controlplane.Launched
+		var err error
 		if c.Kind == manifest.KindJob {
-			job = &controlplane.Job{Name: c.Name}
+			l, err = tasks.LaunchJob(ctx, controlplane.Job{Name: c.Name, Tasks: c.Submissions})
+		} else {
+			l, err = tasks.Launch(ctx, c.Submissions...)
 		}
-		l, err := tasks.Launch(ctx, job, c.Submissions...)
 		if err != nil {
 			return err
 		}
