@@ -10,7 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	decoded "github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -30,7 +30,7 @@ func (c *cluster) stuck(ctx context.Context, because error) error {
 	slices.SortFunc(waiting, func(a, b *decoded.Task) int { return strings.Compare(a.ID.ID, b.ID.ID) })
 	var lines []string
 	for _, t := range waiting[:min(2, len(waiting))] {
-		x, err := scheduler.Explain(v, t.ID, time.Now())
+		x, err := explain.Explain(v, t.ID, time.Now())
 		if err != nil {
 			return errors.Join(because, err)
 		}

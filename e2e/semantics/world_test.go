@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 	"github.com/escher-sched/escher/e2e/hollow"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -327,11 +327,11 @@ func (w *world) there(key string) {
 }
 
 // why explains what a task waits for.
-func (w *world) why(id string) scheduler.Explanation {
+func (w *world) why(id string) explain.Explanation {
 	w.t.Helper()
 	v, err := w.c.View(w.ctx)
 	w.ok(err)
-	e, err := scheduler.Explain(v, cluster.ID{Namespace: "d", ID: id}, time.Now())
+	e, err := explain.Explain(v, cluster.ID{Namespace: "d", ID: id}, time.Now())
 	w.ok(err)
 	return e
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/room"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -77,7 +77,7 @@ type placementRow struct {
 	// Node is where they would run; empty if they would wait.
 	Node string `json:"node,omitempty"`
 	// Why says what they would wait for.
-	Why *scheduler.Explanation `json:"why,omitempty"`
+	Why *explain.Explanation `json:"why,omitempty"`
 }
 
 // Header returns the columns.
@@ -127,7 +127,7 @@ func placements(view *cluster.View, ns string, changes []apply.Change, now time.
 	if len(subs) == 0 {
 		return rows, nil
 	}
-	placed, err := scheduler.Plan(view, subs, ns, now)
+	placed, err := explain.Plan(view, subs, ns, now)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func placements(view *cluster.View, ns string, changes []apply.Change, now time.
 
 // plannedWhy says why a task of a change would wait. It names the policies of the job, which act
 // only after submission.
-func plannedWhy(c *apply.Change, why *scheduler.Explanation) *scheduler.Explanation {
+func plannedWhy(c *apply.Change, why *explain.Explanation) *explain.Explanation {
 	id, policies := c.Planned()
 	if id == "" {
 		return why

@@ -15,7 +15,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -205,7 +205,7 @@ func (s *PolicySaying) owners() map[string]string {
 
 // explain adds the policies to an explanation that names their objects, and replaces a suggestion
 // to do what a policy does.
-func (s *PolicySaying) explain(e *scheduler.Explanation) {
+func (s *PolicySaying) explain(e *explain.Explanation) {
 	for _, prefix := range render.SortedKeys(s.owners()) {
 		policy := s.owners()[prefix]
 		name := pattern(prefix)
@@ -250,7 +250,7 @@ func pattern(prefix string) string {
 
 // Explained is an explanation with those of policies.
 type Explained struct {
-	scheduler.Explanation
+	explain.Explanation
 	// Policies are the explanations of the job's policies, a sentence each.
 	Policies []string `json:"policies,omitempty"`
 	// Closed names the exhausted budget of its namespace: the job and its policies cannot add
@@ -278,7 +278,7 @@ func ClosedText(ctx context.Context, client *controlplane.Client) (string, error
 }
 
 // Explain adds the explanations of its job's policies to an explanation.
-func Explain(ctx context.Context, client *controlplane.Client, e scheduler.Explanation, view *cluster.View, now time.Time) (Explained, error) {
+func Explain(ctx context.Context, client *controlplane.Client, e explain.Explanation, view *cluster.View, now time.Time) (Explained, error) {
 	out := Explained{Explanation: e}
 	job := jobOf(view, e)
 	if job == "" {
@@ -290,7 +290,7 @@ func Explain(ctx context.Context, client *controlplane.Client, e scheduler.Expla
 	}
 	s.explain(&out.Explanation)
 	switch {
-	case e.Kind != scheduler.KindTask:
+	case e.Kind != explain.KindTask:
 		out.Policies = s.SaysOfAll()
 	case e.Phase == string(types.Pending):
 		out.Policies = s.says(cluster.ID{Namespace: e.Namespace, ID: e.ID})
@@ -299,16 +299,16 @@ func Explain(ctx context.Context, client *controlplane.Client, e scheduler.Expla
 }
 
 // jobOf returns the job that an explanation is about or belongs to; empty for none.
-func jobOf(view *cluster.View, e scheduler.Explanation) string {
+func jobOf(view *cluster.View, e explain.Explanation) string {
 	id := cluster.ID{Namespace: e.Namespace, ID: e.ID}
 	switch e.Kind {
-	case scheduler.KindJob:
+	case explain.KindJob:
 		return e.ID
-	case scheduler.KindTask:
+	case explain.KindTask:
 		if t := view.Task(id); t != nil && t.Info.V != nil {
 			return t.Info.V.Job
 		}
-	case scheduler.KindReservation:
+	case explain.KindReservation:
 		if r := view.Reservations[id]; r != nil && r.Info.V != nil {
 			return r.Info.V.Job
 		}

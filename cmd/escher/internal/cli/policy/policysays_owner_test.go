@@ -6,7 +6,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -16,7 +16,7 @@ func TestOwnerOfWhatIsMissing(t *testing.T) {
 	s := &PolicySaying{ID: cluster.ID{Namespace: "d", ID: "rq-job"}, Kinds: builtin.Kinds(), Kept: &types.Policies{Job: "rq-job", Policies: []types.Policy{
 		{Kind: "queued", With: `{"in":"rq"}`}, {Kind: "flow", With: `{"in":"fq","as":"a"}`},
 	}}}
-	e := scheduler.Explanation{
+	e := explain.Explanation{
 		Summary:    "It waits for rq-job.flow.0, which is nowhere.",
 		Suggestion: "escher set-resource rq-job.flow.0 1 --cluster",
 		Unmet:      "rq-job.flow.0",
@@ -29,7 +29,7 @@ func TestOwnerOfWhatIsMissing(t *testing.T) {
 		t.Errorf("%q, want %q", e.Summary, want)
 	}
 	s.View = cluster.New()
-	e = scheduler.Explanation{Suggestion: "escher set-resource rq-job.flow.0 1 --cluster", Unmet: "rq-job.flow.0"}
+	e = explain.Explanation{Suggestion: "escher set-resource rq-job.flow.0 1 --cluster", Unmet: "rq-job.flow.0"}
 	s.explain(&e)
 	if want := "Policy flow of fq has been withdrawn: declare it again"; !strings.HasPrefix(e.Suggestion, want) {
 		t.Errorf("%q, want %q", e.Suggestion, want)

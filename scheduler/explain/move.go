@@ -1,25 +1,26 @@
-package scheduler
+package explain
 
 import (
 	"fmt"
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
 // moves says which nodes a granted reservation leaves, and what its bundles there wait for.
 func (e *explainer) moves(r *cluster.Reservation, from []types.GrantNode) string {
-	spots := spotsOn(e.v, r, &types.Grant{Nodes: from})
+	spots := scheduler.SpotsOn(e.v, r, &types.Grant{Nodes: from})
 	text := fmt.Sprintf("What it has on %s, %s, moves", listed(nodeNames(from)), e.whyLeft(from))
 	for i, s := range spots {
-		if n := e.firstFit(s.needs); n != nil {
-			holds := e.d.hold(n, s.needs)
-			e.d.take(n, holds)
-			defer e.d.undo(n, holds)
+		if n := e.firstFit(s.Needs); n != nil {
+			holds := e.d.Hold(n, s.Needs)
+			e.d.Take(n, holds)
+			defer e.d.Undo(n, holds)
 			continue
 		}
-		clause, _ := e.clause(e.find(r.ID.Namespace, s.needs))
+		clause, _ := e.clause(e.find(r.ID.Namespace, s.Needs))
 		if len(spots) > 1 {
 			text += fmt.Sprintf(" when all %d bundles have room: %d %s, and the next one", len(spots), i, plural(i, "has", "have"))
 		} else {
@@ -61,7 +62,7 @@ func (e *explainer) moving(t *cluster.Task, x *Explanation) {
 			continue
 		}
 		seen[r.ID.ID] = true
-		if from := leaving(e.v, r); len(from) > 0 {
+		if from := scheduler.LeftNodes(e.v, r); len(from) > 0 {
 			x.Notes = append(x.Notes, fmt.Sprintf("Reservation %s: %s", r.ID.ID, e.moves(r, from)))
 		}
 	}

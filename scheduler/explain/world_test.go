@@ -1,8 +1,9 @@
-package scheduler
+package explain
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,32 +12,113 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
 // q is the quantities of a request vector.
 type q = map[string]types.Quantity
 
-// small is a cluster with waiting work, built with the client, agent reports and a scheduler, and
-// audited.
+// small is a cluster with waiting work, built with the client, agent reports and a scheduler that
+// is stepped by hand, and audited.
 type small struct {
-	*bench
+	t      *testing.T
+	store  *memstore.Store
+	core   *scheduler.Core
 	client *controlplane.Client
+	seen   int64
+	now    time.Time
+}
+
+// newSmall makes an empty cluster, without the audit.
+func newSmall(t *testing.T) *small {
+	w := &small{t: t, store: memstore.New(), core: scheduler.New(scheduler.Config{Name: "s1", Gather: 1, FoldFrom: 1}), now: time.Now()}
+	client, err := controlplane.New(w.store, "d")
+	w.must(err)
+	w.client = client
+	return w
 }
 
 // inSmall runs f with a cluster at a fixed time.
 func inSmall(t *testing.T, f func(w *small)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &small{bench: newBench(t, Config{Name: "s1"})}
-		w.now = time.Now()
-		client, err := controlplane.New(w.store, "d")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.client = client
+		w := newSmall(t)
+		t.Cleanup(w.check)
 		f(w)
 	})
+}
+
+// check passes every revision to the audit.
+func (w *small) check() {
+	checker := audit.NewChecker()
+	for _, batch := range w.store.Events(1) {
+		for _, f := range checker.Apply(batch) {
+			if f.Guarantee != audit.JobWhole && f.Guarantee != audit.SpecKept { // jobs come before their tasks, and there are no specs
+				w.t.Error(f)
+			}
+		}
+	}
+}
+
+// put writes values unconditionally.
+func (w *small) put(kvs ...any) int64 {
+	w.t.Helper()
+	c := controlplane.NewChange(1)
+	for i := 0; i < len(kvs); i += 2 {
+		c.Put(kvs[i].(string), kvs[i+1].(types.Message))
+	}
+	return w.commit(c.Txn())
+}
+
+func (w *small) del(keys ...string) {
+	w.t.Helper()
+	c := controlplane.NewChange(1)
+	for _, k := range keys {
+		c.Delete(k)
+	}
+	w.commit(c.Txn())
+}
+
+func (w *small) commit(txn controlplane.Txn) int64 {
+	w.t.Helper()
+	res, err := w.store.Commit(context.Background(), txn)
+	if err != nil || !res.Committed {
+		w.t.Fatal(res, err)
+	}
+	return res.Revision
+}
+
+// settle steps the scheduler until it has nothing to do.
+func (w *small) settle() {
+	w.t.Helper()
+	for range 1000 {
+		for _, batch := range w.store.Events(w.seen + 1) {
+			w.seen = batch.Revision
+			w.core.Apply(batch, w.now)
+		}
+		drafts := w.core.Next(w.now)
+		if len(drafts) == 0 {
+			return
+		}
+		for _, d := range drafts {
+			res, refused := w.store.Commit(context.Background(), d.Change.Txn())
+			w.must(refused)
+			w.core.Done(d, res, refused, w.now)
+		}
+	}
+	w.t.Fatal("does not settle")
+}
+
+// where returns the phase and node of a task.
+func (w *small) where(id string) string {
+	t := w.core.View().Task(clusterID("d", id))
+	if t == nil || t.Status.V == nil {
+		return "pending"
+	}
+	return fmt.Sprintf("%s on %s", t.Status.V.Phase, t.Status.V.Node)
 }
 
 func (w *small) must(err error) {
@@ -110,7 +192,7 @@ func (w *small) reserve(id string, r types.Reservation, bundles ...q) {
 // report writes the agent's report on an attempt; the scheduler settles it.
 func (w *small) report(id string, r types.Report) {
 	w.t.Helper()
-	t := w.core.view.Task(clusterID("d", id))
+	t := w.core.View().Task(clusterID("d", id))
 	if t == nil || len(t.Bindings) == 0 {
 		w.t.Fatalf("%s is %s", id, w.where(id))
 	}
@@ -179,7 +261,7 @@ func (w *small) why(what string) Explanation {
 }
 
 // TestWhy compares the explanation of every situation with testdata/why. To see the effect of new
-// words: WHY_UPDATE=1 go test -run TestWhy ./scheduler, git diff.
+// words: WHY_UPDATE=1 go test -run TestWhy ./scheduler/explain, git diff.
 func TestWhy(t *testing.T) {
 	all := situations()
 	if len(all) < 30 {

@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -31,7 +32,7 @@ func amountOf(ns string, rid types.ResourceID, q types.Quantity) string {
 	switch {
 	case fixed || rid.IsPlacement():
 		return nameOf(ns, rid)
-	case rid == types.Port && q == whole:
+	case rid == types.Port && q == match.Whole:
 		return "1 port"
 	}
 	return q.Format(rid) + " " + nameOf(ns, rid)

@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -136,7 +137,7 @@ func (e *explainer) ofGroup(t *cluster.Task, byShape map[string]Explanation) (Ex
 	default:
 		return Explanation{}, false
 	}
-	shape := taskShape(t.ID.Namespace, t.Info.V)
+	shape := scheduler.TaskShape(t.ID.Namespace, t.Info.V)
 	if x, ok := byShape[shape]; ok {
 		return x, true
 	}

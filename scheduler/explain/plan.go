@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -34,8 +35,8 @@ func Plan(v *cluster.View, subs []controlplane.Submission, ns string, now time.T
 	if err != nil {
 		return nil, err
 	}
-	_, d := schedule(with, Config{}, now)
-	bound := make(map[cluster.ID]Bind, len(d.Binds))
+	_, d := scheduler.Simulate(with, scheduler.Config{}, now)
+	bound := make(map[cluster.ID]scheduler.Bind, len(d.Binds))
 	for _, b := range d.Binds {
 		bound[b.Task] = b
 	}
@@ -53,7 +54,7 @@ func Plan(v *cluster.View, subs []controlplane.Submission, ns string, now time.T
 			out[i].Node, out[i].Alternative = b.Node, b.Alternative
 			continue
 		}
-		shape := taskShape(ns, with.Task(id).Info.V)
+		shape := scheduler.TaskShape(ns, with.Task(id).Info.V)
 		if byShape[shape] == nil {
 			x, err := e.task(id)
 			if err != nil {

@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -31,7 +32,7 @@ func (e *explainer) reservation(id cluster.ID) (Explanation, error) {
 		e.releasing(r, &x)
 	case g != nil && g.Phase == types.Granted:
 		e.granted(r, &x)
-	case isAtOnce(r), g != nil && g.Phase == types.HandedOver:
+	case scheduler.IsAtOnce(r), g != nil && g.Phase == types.HandedOver:
 		e.collectsAtOnce(r, &x)
 	case g != nil && g.Phase == types.Granting:
 		e.granting(r, &x)
@@ -118,7 +119,7 @@ func (e *explainer) granted(r *cluster.Reservation, x *Explanation) {
 	x.Holders = e.drawn(r)
 	x.Summary = fmt.Sprintf("It is granted, on %s: %s.", listed(at), plural(len(x.Holders), "1 task draws on it", fmt.Sprintf("%d tasks draw on it", len(x.Holders))))
 	x.Suggestion = "To give it up: escher unreserve " + r.ID.ID
-	if from := leaving(e.v, r); len(from) > 0 {
+	if from := scheduler.LeftNodes(e.v, r); len(from) > 0 {
 		x.Notes = append(x.Notes, e.moves(r, from))
 	} else if len(dead) > 0 {
 		x.Notes = append(x.Notes, fmt.Sprintf("Of its nodes, %s %s not alive: what it holds there is kept for it.", listed(dead), is(len(dead))))
@@ -185,12 +186,12 @@ func (e *explainer) collected(r *cluster.Reservation, x *Explanation) []string {
 	var holders []Holder
 	for _, at := range r.Grant.V.Nodes {
 		n := e.v.Nodes[at.Node]
-		for _, w := range wantedOn(e.v, r, r.Grant.V, at.Node) {
-			held := heldOf(at.Holds, w.ID)
-			if held >= w.sum() {
+		for _, w := range scheduler.WantedOn(e.v, r, r.Grant.V, at.Node) {
+			held := scheduler.HeldOf(at.Holds, w.ID)
+			if held >= w.Sum() {
 				continue
 			}
-			parts = append(parts, fmt.Sprintf("%s of %s on %s", held.Format(w.ID), amountOf(r.ID.Namespace, w.ID, w.sum()), at.Node))
+			parts = append(parts, fmt.Sprintf("%s of %s on %s", held.Format(w.ID), amountOf(r.ID.Namespace, w.ID, w.Sum()), at.Node))
 			on := e.holdersOn(n, w.ID)
 			if p := e.v.Pool(w.ID); p != nil {
 				on = e.holdersOfPool(w.ID)
@@ -199,7 +200,7 @@ func (e *explainer) collected(r *cluster.Reservation, x *Explanation) []string {
 				return h.grant && h.ID == r.ID.ID && h.Namespace == r.ID.Namespace
 			})
 			if rest == 0 {
-				rest, holders = w.sum()-held, on
+				rest, holders = w.Sum()-held, on
 			}
 			x.Holders = append(x.Holders, on...)
 		}
@@ -211,14 +212,14 @@ func (e *explainer) collected(r *cluster.Reservation, x *Explanation) []string {
 // bundles places bundles like granting until one fits nowhere, and explains that one.
 func (e *explainer) bundles(r *cluster.Reservation, x *Explanation) {
 	e.admission(x)
-	spots := bundleOrder(e.v, r)
+	spots := scheduler.BundleOrder(e.v, r)
 	for i, s := range spots {
-		if n := e.firstFit(s.needs); n != nil {
-			e.d.take(n, e.d.hold(n, s.needs))
+		if n := e.firstFit(s.Needs); n != nil {
+			e.d.Take(n, e.d.Hold(n, s.Needs))
 			continue
 		}
-		f := e.find(r.ID.Namespace, s.needs)
-		y := e.explanation(f, r.Info.V.Bundles[s.index].Requests)
+		f := e.find(r.ID.Namespace, s.Needs)
+		y := e.explanation(f, r.Info.V.Bundles[s.Index].Requests)
 		clause, suggestion := e.clause(f)
 		y.Summary = sentence("It "+clause, "")
 		x.Vectors = []VectorExplanation{y}
@@ -260,7 +261,7 @@ func (e *explainer) inAll(f *finding, x *Explanation) {
 	}
 	var sum types.Quantity
 	for _, c := range f.short {
-		if free, ok := e.d.free(c.node, l.ID); ok && free > 0 {
+		if free, ok := e.d.Free(c.node, l.ID); ok && free > 0 {
 			sum = sum.Add(free)
 		}
 	}
@@ -272,7 +273,7 @@ func (e *explainer) inAll(f *finding, x *Explanation) {
 // turn adds the position in the queue, and when it begins to collect.
 func (e *explainer) turn(r *cluster.Reservation, x *Explanation) {
 	x.Queue = e.queue(e.owner(r.ID.Namespace, ""),
-		entry{id: r.ID, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted}, bundleShape(r.ID.Namespace, r.Info.V))
+		scheduler.NewEntry(r.ID, true, r.Info.V.Order(), r.Info.V.Submitted), scheduler.BundleShape(r.ID.Namespace, r.Info.V))
 	if r.Info.V.Accumulate {
 		e.collectsLater(r.Info.V.Submitted, x)
 	}
@@ -280,11 +281,11 @@ func (e *explainer) turn(r *cluster.Reservation, x *Explanation) {
 
 // collectsLater says why something that may accumulate does not yet.
 func (e *explainer) collectsLater(submitted int64, x *Explanation) {
-	if l := e.v.Leaders[role]; l != nil {
+	if l := e.v.Leaders[scheduler.AccumulateRole]; l != nil {
 		x.Notes = append(x.Notes, fmt.Sprintf("It may collect what becomes free, but %s %s does so at present, and only one may.", e.kindOf(l.V.Holder), l.V.Holder))
 		return
 	}
-	after := Config{}.withDefaults().AccumulateAfter
+	after := scheduler.Config{}.WithDefaults().AccumulateAfter
 	if wait := time.Unix(0, submitted).Add(after).Sub(e.now); wait > 0 {
 		x.Notes = append(x.Notes, fmt.Sprintf("In %s it begins to collect what becomes free.", inWords(wait)))
 	}
@@ -305,15 +306,15 @@ func (e *explainer) kindOf(holder string) Kind {
 func (e *explainer) roomWhenEmpty(r *cluster.Reservation) int {
 	of := newExplainer(e.v, e.now)
 	for _, n := range of.nodes {
-		of.d.trial(n).alloc = &types.Allocated{}
+		of.d.Clear(n)
 	}
 	placed := 0
-	for _, x := range bundleOrder(e.v, r) {
-		physical := slices.DeleteFunc(slices.Clone(x.needs), func(y cluster.Need) bool { return !y.ID.Physical() })
+	for _, x := range scheduler.BundleOrder(e.v, r) {
+		physical := slices.DeleteFunc(slices.Clone(x.Needs), func(y cluster.Need) bool { return !y.ID.Physical() })
 		for _, n := range of.nodes {
 			e.looks++
-			if _, ok := of.d.fits(n, physical); ok {
-				of.d.take(n, of.d.hold(n, physical))
+			if _, ok := of.d.Fits(n, physical); ok {
+				of.d.Take(n, of.d.Hold(n, physical))
 				placed++
 				break
 			}
@@ -324,7 +325,7 @@ func (e *explainer) roomWhenEmpty(r *cluster.Reservation) int {
 
 func (e *explainer) firstFit(needs []cluster.Need) *cluster.Node {
 	e.read.needs(needs)
-	if _, short := e.d.poolShort(needs); short {
+	if _, short := e.d.PoolShort(needs); short {
 		return nil
 	}
 	for _, n := range e.nodes {
@@ -332,7 +333,7 @@ func (e *explainer) firstFit(needs []cluster.Need) *cluster.Node {
 		if !n.Eligible() {
 			continue
 		}
-		if _, ok := e.d.fits(n, needs); ok {
+		if _, ok := e.d.Fits(n, needs); ok {
 			return n
 		}
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -203,9 +204,9 @@ func (e *explainer) lost(t *cluster.Task, n *cluster.Node, x *Explanation) {
 			dead++
 		}
 	}
-	if dead >= storm && 2*dead > len(e.nodes) {
+	if dead >= scheduler.StormNodes && 2*dead > len(e.nodes) {
 		x.Suggestion = fmt.Sprintf("%d of %d nodes are not alive: if more than half have vanished within %s, tasks are left where they are so long, for it may be the network.",
-			dead, len(e.nodes), inWords(Config{}.withDefaults().StormHold))
+			dead, len(e.nodes), inWords(scheduler.Config{}.WithDefaults().StormHold))
 	}
 }
 
@@ -227,11 +228,11 @@ func (e *explainer) admission(x *Explanation) {
 
 // waiting says why a task waits.
 func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
-	r := collectedBy(e.v, t)
+	r := scheduler.CollectedBy(e.v, t)
 	if r != nil {
 		// The task is placed where it fits with that returned.
-		e.d.layDown(r.Grant.V)
-		defer e.d.takeUp(r.Grant.V)
+		e.d.GiveBack(r.Grant.V)
+		defer e.d.TakeBack(r.Grant.V)
 	}
 	findings := e.findings(t)
 	best := findings[0]
@@ -274,13 +275,13 @@ func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
 		e.addHolders(best, x)
 	}
 	if !x.Infeasible && !e.leaderless(t.Info.V.Scheduler) {
-		x.Queue = e.queue(e.owner(t.ID.Namespace, t.Info.V.Scheduler), entry{id: t.ID, priority: t.Info.V.Order(), submitted: t.Info.V.Submitted}, taskShape(t.ID.Namespace, t.Info.V))
+		x.Queue = e.queue(e.owner(t.ID.Namespace, t.Info.V.Scheduler), scheduler.NewEntry(t.ID, false, t.Info.V.Order(), t.Info.V.Submitted), scheduler.TaskShape(t.ID.Namespace, t.Info.V))
 	}
 }
 
 // collects says what a waiting task has collected, and which holders have the rest.
 func (e *explainer) collects(r *cluster.Reservation, t *cluster.Task, x *Explanation) {
-	parts := e.collected(claimOf(e.v, t).Reservation, x)
+	parts := e.collected(scheduler.ClaimOf(e.v, t), x)
 	if len(parts) == 0 {
 		return
 	}
@@ -302,9 +303,9 @@ func requestsOf(t *cluster.TaskValue) []types.Requests {
 // findings searches a node for each alternative of a task.
 func (e *explainer) findings(t *cluster.Task) []*finding {
 	var out []*finding
-	for i, needs := range Vectors(e.v, t) {
+	for i, needs := range scheduler.Vectors(e.v, t) {
 		f := e.find(t.ID.Namespace, needs)
-		if when := allowedAt(t.Info.V, i); when > e.now.UnixNano() {
+		if when := scheduler.AllowedAt(t.Info.V, i); when > e.now.UnixNano() {
 			f.allowed = time.Unix(0, when).UTC()
 		}
 		out = append(out, f)
@@ -384,19 +385,19 @@ func (e *explainer) owner(ns, named string) string {
 	if named != "" {
 		return named
 	}
-	return ownerOf(ns, e.v.Schedulers)
+	return scheduler.OwnerOf(ns, e.v.Schedulers)
 }
 
 // queue finds the position of an entry among those that wait for the same scheduler; nil if there
 // are too many to count.
-func (e *explainer) queue(owner string, mine entry, shape string) *Queue {
+func (e *explainer) queue(owner string, mine *scheduler.Entry, shape string) *Queue {
 	if !e.read.waiting() {
 		return nil
 	}
 	q := &Queue{}
-	var first []*entry
-	ahead := func(ns, named string, x *entry, key func() string) {
-		if !x.before(&mine) || e.owner(ns, named) != owner {
+	var first []*scheduler.Entry
+	ahead := func(ns, named string, x *scheduler.Entry, key func() string) {
+		if !x.Before(mine) || e.owner(ns, named) != owner {
 			return
 		}
 		q.Ahead++
@@ -408,27 +409,27 @@ func (e *explainer) queue(owner string, mine entry, shape string) *Queue {
 	for t := range e.v.Tasks() {
 		e.looks++
 		// The members of a job wait for its reservation, and not before it.
-		member := mine.bundles && t.ID.Namespace == mine.id.Namespace && t.Info.V != nil && t.Info.V.Job != "" && t.Info.V.Job == e.kin
+		member := mine.IsReservation() && t.ID.Namespace == mine.ID().Namespace && t.Info.V != nil && t.Info.V.Job != "" && t.Info.V.Job == e.kin
 		if !member && t.Phase() == types.Pending && e.v.Visible(t) && t.Info.V.Stop == nil {
-			x := &entry{id: t.ID, priority: t.Info.V.Order(), submitted: t.Info.V.Submitted}
-			ahead(t.ID.Namespace, t.Info.V.Scheduler, x, func() string { return taskShape(t.ID.Namespace, t.Info.V) })
+			x := scheduler.NewEntry(t.ID, false, t.Info.V.Order(), t.Info.V.Submitted)
+			ahead(t.ID.Namespace, t.Info.V.Scheduler, x, func() string { return scheduler.TaskShape(t.ID.Namespace, t.Info.V) })
 		}
 	}
 	for id, r := range e.v.Reservations {
 		e.looks++
 		if r.Info.V != nil && r.Grant.V == nil {
-			x := &entry{id: id, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted}
-			ahead(id.Namespace, "", x, func() string { return bundleShape(id.Namespace, r.Info.V) })
+			x := scheduler.NewEntry(id, true, r.Info.V.Order(), r.Info.V.Submitted)
+			ahead(id.Namespace, "", x, func() string { return scheduler.BundleShape(id.Namespace, r.Info.V) })
 		}
 	}
-	slices.SortFunc(first, func(a, b *entry) int {
-		if a.before(b) {
+	slices.SortFunc(first, func(a, b *scheduler.Entry) int {
+		if a.Before(b) {
 			return -1
 		}
 		return 1
 	})
 	for _, x := range first[:min(few, len(first))] {
-		q.First = append(q.First, x.id.ID)
+		q.First = append(q.First, x.ID().ID)
 	}
 	return q
 }

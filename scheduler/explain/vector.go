@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -64,8 +65,8 @@ func (e *explainer) find(ns string, needs []cluster.Need) *finding {
 	e.read.needs(needs)
 	f := &finding{ns: ns, needs: needs}
 	for _, x := range needs {
-		if p := e.v.Pool(x.ID); p != nil && e.d.poolFree(p) < x.Amount {
-			f.pools = append(f.pools, lack{Need: x, free: e.d.poolFree(p), capacity: p.Capacity(), known: true})
+		if p := e.v.Pool(x.ID); p != nil && e.d.PoolFree(p) < x.Amount {
+			f.pools = append(f.pools, lack{Need: x, free: e.d.PoolFree(p), capacity: p.Capacity(), known: true})
 		}
 	}
 	large := false
@@ -99,7 +100,7 @@ func (e *explainer) find(ns string, needs []cluster.Need) *finding {
 func (e *explainer) candidate(n *cluster.Node, needs []cluster.Need) candidate {
 	c := candidate{node: n}
 	for i := range needs {
-		if _, ok := e.d.fits(n, needs[i:i+1]); !ok {
+		if _, ok := e.d.Fits(n, needs[i:i+1]); !ok {
 			c.lacks = append(c.lacks, e.lack(n, needs[i]))
 		}
 	}
@@ -108,13 +109,13 @@ func (e *explainer) candidate(n *cluster.Node, needs []cluster.Need) candidate {
 }
 
 func (e *explainer) lack(n *cluster.Node, x cluster.Need) lack {
-	free, known := e.d.free(n, x.ID)
+	free, known := e.d.Free(n, x.ID)
 	// The capacity as the draft leaves it, including its own provided and granted amounts.
-	capacity := free.Add(heldOf(e.d.holds(n), x.ID))
+	capacity := free.Add(scheduler.HeldOf(e.d.Holds(n), x.ID))
 	astray := false
 	if x.Devices != nil {
 		free, capacity = e.such(n, x, free)
-		astray = capacity >= x.Amount && !match.Possible(e.d.everSlots(n, x), x.Amount, match.TopologyOf(x))
+		astray = capacity >= x.Amount && !match.Possible(e.d.EverSlots(n, x), x.Amount, match.TopologyOf(x))
 	}
 	return lack{x, free, capacity, known, astray}
 }
@@ -141,7 +142,7 @@ func (e *explainer) everLacking(n *cluster.Node, needs []cluster.Need) []lack {
 // everInPieces reports whether the devices of n can make up an amount: more than one only as a
 // whole number.
 func (e *explainer) everInPieces(n *cluster.Node, x cluster.Need) bool {
-	r := e.d.on(n)
+	r := e.d.RoomOn(n)
 	return r.EverInPieces(x)
 }
 
@@ -337,7 +338,7 @@ func (e *explainer) oddity(n *cluster.Node, x lack) string {
 // inPieces lists the devices when a free amount cannot be made up of them.
 func (e *explainer) inPieces(n *cluster.Node, x lack) string {
 	var parts []string
-	slots := e.d.slots(n, x.ID, nil)
+	slots := e.d.Slots(n, x.ID, nil)
 	for _, s := range slots {
 		switch {
 		case s.Capacity != 0:
@@ -347,7 +348,7 @@ func (e *explainer) inPieces(n *cluster.Node, x lack) string {
 			parts = append(parts, fmt.Sprintf("%s is unhealthy: %s", s.ID, s.Device.Unhealthy))
 		}
 	}
-	if x.Amount > whole && x.Amount%whole != 0 {
+	if x.Amount > match.Whole && x.Amount%match.Whole != 0 {
 		parts = append(parts, "more than one is given out only as a whole number")
 	}
 	for _, s := range slots {

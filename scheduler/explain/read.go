@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -270,7 +271,7 @@ func (r *reader) bound(n *cluster.Node) {
 	}
 	r.all(controlplane.Prefix(controlplane.Bindings, n.Name))
 	r.all(controlplane.Prefix(controlplane.Reports, n.Name))
-	for _, b := range sortedBindings(n) {
+	for _, b := range scheduler.SortedBindings(n) {
 		r.one(controlplane.TaskKey(b.Task.ID.Namespace, b.Task.ID.ID))
 		r.one(controlplane.StatusKey(b.Task.ID.Namespace, b.Task.ID.ID))
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -35,7 +36,7 @@ func (e *explainer) node(ns, name string) (Explanation, error) {
 	var full []string
 	for _, r := range n.Info.V.Capacity {
 		rid := types.ResourceID(r.Name)
-		if free, _ := e.d.free(n, rid); free <= 0 && r.Amount > 0 {
+		if free, _ := e.d.Free(n, rid); free <= 0 && r.Amount > 0 {
 			full = append(full, fmt.Sprintf("all %s is in use", amountOf(ns, rid, r.Amount)))
 		}
 	}
@@ -79,7 +80,7 @@ func (e *explainer) amounts(ns string, n *cluster.Node, x *Explanation) {
 		if !ok {
 			continue
 		}
-		free, _ := e.d.free(n, rid)
+		free, _ := e.d.Free(n, rid)
 		x.Amounts = append(x.Amounts, Amount{rid, free.Format(rid), capacity.Format(rid)})
 		x.Holders = append(x.Holders, e.holdersOn(n, rid)...)
 	}
@@ -99,7 +100,7 @@ func (e *explainer) refused(ns string, n *cluster.Node, x *Explanation) {
 			continue
 		}
 		waits++
-		shape := taskShape(t.ID.Namespace, t.Info.V)
+		shape := scheduler.TaskShape(t.ID.Namespace, t.Info.V)
 		reason, ok := shapes[shape]
 		if !ok {
 			reason = e.refusal(n, t)
@@ -140,10 +141,10 @@ func firstWaiting(groups []Group, ns string) cluster.ID {
 // refusal says what a task lacks on a node, by its first alternative.
 func (e *explainer) refusal(n *cluster.Node, t *cluster.Task) string {
 	first := ""
-	for _, needs := range Vectors(e.v, t) {
+	for _, needs := range scheduler.Vectors(e.v, t) {
 		e.looks++
 		reason := rejection(t.ID.Namespace, e.candidate(n, needs))
-		if rid, short := e.d.poolShort(needs); short && reason == "" {
+		if rid, short := e.d.PoolShort(needs); short && reason == "" {
 			reason = "short of " + nameOf(t.ID.Namespace, rid) + " in the whole cluster"
 		}
 		if reason == "" {

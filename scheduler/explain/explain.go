@@ -1,4 +1,7 @@
-package scheduler
+// Package explain says why a task, job, reservation or node is in its state, above all why it waits,
+// and predicts where tasks would be placed. It asks the draft and the matcher of the scheduler, and
+// stores nothing.
+package explain
 
 import (
 	"maps"
@@ -6,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -189,7 +192,7 @@ const few = 8
 // explainer explains one state.
 type explainer struct {
 	v   *cluster.View
-	d   *Draft
+	d   *scheduler.Draft
 	now time.Time
 	// nodes are the registered nodes, by name.
 	nodes []*cluster.Node
@@ -210,11 +213,11 @@ type explainer struct {
 }
 
 func newExplainer(v *cluster.View, now time.Time) *explainer {
-	return explainerIn(v, newDraft(v, controlplane.Limits{}, 1), now)
+	return explainerIn(v, scheduler.NewDraft(v), now)
 }
 
 // explainerIn explains a state as a draft leaves it.
-func explainerIn(v *cluster.View, d *Draft, now time.Time) *explainer {
+func explainerIn(v *cluster.View, d *scheduler.Draft, now time.Time) *explainer {
 	return &explainer{v: v, d: d, now: now, nodes: sortedNodes(v), given: make(map[types.ResourceID][]Provider)}
 }
 

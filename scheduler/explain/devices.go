@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"fmt"
@@ -29,15 +29,15 @@ func which(x cluster.Need) string {
 // such returns the free amount, and the capacity, of the devices on n that x accepts; free bounds
 // the former.
 func (e *explainer) such(n *cluster.Node, x cluster.Need, free types.Quantity) (unused, capacity types.Quantity) {
-	for _, s := range e.d.everSlots(n, x) {
+	for _, s := range e.d.EverSlots(n, x) {
 		capacity += s.Capacity
 	}
-	for _, s := range e.d.slotsFor(n, x) {
+	for _, s := range e.d.SlotsFor(n, x) {
 		switch {
-		case x.Amount < whole:
+		case x.Amount < match.Whole:
 			unused = max(unused, s.Free())
 		case s.Unused():
-			unused += whole
+			unused += match.Whole
 		}
 	}
 	return min(unused, max(free, 0)), capacity
@@ -46,7 +46,7 @@ func (e *explainer) such(n *cluster.Node, x cluster.Need, free types.Quantity) (
 // astrayDevices says why devices of n do not qualify, where the amounts do not say it.
 func (e *explainer) astrayDevices(n *cluster.Node, x lack) string {
 	var parts []string
-	devices := e.d.slots(n, x.ID, nil)
+	devices := e.d.Slots(n, x.ID, nil)
 	for _, s := range devices {
 		if s.Device != nil && s.Device.Unhealthy != "" && x.Devices.Takes(s.Device) {
 			parts = append(parts, fmt.Sprintf("%s is unhealthy: %s", s.ID, s.Device.Unhealthy))
@@ -58,7 +58,7 @@ func (e *explainer) astrayDevices(n *cluster.Node, x lack) string {
 		parts = append(parts, "it does not say which it has")
 	case x.capacity < x.Amount:
 		parts = append(parts, "it has "+inventory(devices))
-	case x.Amount > whole && x.Amount%whole != 0:
+	case x.Amount > match.Whole && x.Amount%match.Whole != 0:
 		parts = append(parts, "more than one is given out only as a whole number")
 	case x.free >= x.Amount && so != "":
 		parts = append(parts, fmt.Sprintf("of the free ones no %s are %s", x.Amount.Format(x.ID), so))
@@ -106,7 +106,7 @@ func (e *explainer) noneSuch(f *finding, x cluster.Need, placed []candidate, whe
 	if x.Devices == nil || !large {
 		return "", "", false
 	}
-	want, devices := wantOf(f.ns, x), e.d.slots(nearest, x.ID, nil)
+	want, devices := wantOf(f.ns, x), e.d.Slots(nearest, x.ID, nil)
 	of := plural(len(placed), nearest.Name+where, fmt.Sprintf("none of %d nodes%s", len(placed), where))
 	has := plural(len(placed), "has none", "has any")
 	switch {
@@ -168,6 +168,6 @@ func lessOf(l lack) string {
 // notInGrant: a reservation does not hold the wanted devices.
 func (e *explainer) notInGrant(f *finding, l lack, n *cluster.Node, reservation string) (clause, suggestion string) {
 	return fmt.Sprintf("cannot run as long as reservation %s is as it is: it asks for %s, and that holds on %s %s",
-			reservation, wantOf(f.ns, l.Need), n.Name, inventory(e.d.slots(n, l.ID, nil))),
+			reservation, wantOf(f.ns, l.Need), n.Name, inventory(e.d.Slots(n, l.ID, nil))),
 		fmt.Sprintf("Ask for devices that it holds, or make the reservation anew with such devices: escher unreserve %s", reservation)
 }

@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"context"
@@ -91,7 +91,7 @@ func grantSituations() []situation {
 		{name: "a task waits for what is being granted", build: func(w *small) {
 			w.pair()
 			w.granting("n1", "n2")
-			w.bench.task("t", q{"cpu@train": 2000})
+			w.put(controlplane.TaskKey("d", "t"), &types.Task{Requests: types.NewRequests(q{"cpu@train": 2000}), Submitted: w.now.UnixNano()})
 		}},
 		{name: "a reservation is no longer being granted", ask: "reservation/train", build: func(w *small) {
 			w.pair()

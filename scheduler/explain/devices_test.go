@@ -1,10 +1,11 @@
-package scheduler
+package explain
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -16,7 +17,7 @@ func (w *small) gpusOn(node string, devices ...string) {
 		d.Devices = append(d.Devices, gpu(i, text))
 	}
 	w.put(controlplane.DevicesKey(node), d)
-	w.nodes(q{"cpu": 8000, "gpu": types.Quantity(len(devices)) * whole}, node)
+	w.nodes(q{"cpu": 8000, "gpu": types.Quantity(len(devices)) * match.Whole}, node)
 }
 
 func choiceSituations() []situation {

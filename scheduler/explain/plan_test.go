@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -150,9 +151,9 @@ func TestExplainAgreesWithSchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := snapshot(t, append(anyCluster(t), oddities(t)...)...)
 		now := time.Unix(100, 0)
-		c, d := schedule(v, Config{}, now)
-		for _, x := range c.queue.all() {
-			e := explainerIn(v, d, now)
+		decision, after := scheduler.Simulate(v, scheduler.Config{}, now)
+		for _, x := range decision.Waiting {
+			e := explainerIn(v, after, now)
 			explain := e.task
 			if x.Reservation {
 				explain = e.reservation
@@ -165,7 +166,7 @@ func TestExplainAgreesWithSchedule(t *testing.T) {
 				t.Fatalf("%s waits: %s", x.ID, strings.Join(got.Lines(true), "\n"))
 			}
 		}
-		for _, b := range d.Binds {
+		for _, b := range decision.Binds {
 			got, err := Explain(v, b.Task, now)
 			if err != nil || got.Infeasible {
 				t.Fatalf("%s is placed: %s %v", b.Task, got.Summary, err)

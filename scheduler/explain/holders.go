@@ -1,4 +1,4 @@
-package scheduler
+package explain
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -19,7 +20,7 @@ func (e *explainer) holdersOn(n *cluster.Node, rid types.ResourceID) []Holder {
 	var out []Holder
 	e.read.bound(n)
 	e.read.grants()
-	for _, b := range sortedBindings(n) {
+	for _, b := range scheduler.SortedBindings(n) {
 		e.looks++
 		out = append(out, e.bindingHolds(b, rid, false)...)
 	}
@@ -166,7 +167,7 @@ func (e *explainer) grantHolds(r *cluster.Reservation, node string, rid types.Re
 		h.Priority = r.Info.V.Priority
 	}
 	out := holding(h, g.On(node), e.v.Nodes[node], rid, pool)
-	if len(out) > 0 && returnsDrawn(r, node) {
+	if len(out) > 0 && scheduler.ReturnsDrawn(r, node) {
 		// The grant only holds what tasks still draw on.
 		out[0].amount = e.v.Nodes[node].Used(rid.Scope(r.ID.Namespace, r.ID.ID))
 		out[0].Amount = out[0].amount.Format(rid)
@@ -184,7 +185,7 @@ func (e *explainer) draftHolds(node string, rid types.ResourceID) []Holder {
 		if node != "" && b.Node != node || t == nil {
 			continue
 		}
-		for _, x := range Vectors(e.v, t)[b.Alternative] {
+		for _, x := range scheduler.Vectors(e.v, t)[b.Alternative] {
 			if x.ID == rid {
 				out = append(out, Holder{
 					Kind: KindTask, ID: b.Task.ID, Namespace: b.Task.Namespace, Resource: rid, Node: b.Node, amount: x.Amount,
@@ -194,7 +195,7 @@ func (e *explainer) draftHolds(node string, rid types.ResourceID) []Holder {
 		}
 	}
 	for _, id := range e.d.Grants {
-		r := &cluster.Reservation{ID: id, Info: e.v.Reservations[id].Info, Grant: cluster.Cell[types.Grant]{V: e.d.granted[id]}}
+		r := &cluster.Reservation{ID: id, Info: e.v.Reservations[id].Info, Grant: cluster.Cell[types.Grant]{V: e.d.Grant(id)}}
 		if r.Grant.V == nil {
 			continue
 		}
@@ -279,7 +280,7 @@ func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) s
 // job.
 func (e *explainer) collectsForKin(ns string, h Holder) bool {
 	r := e.v.Reservations[cluster.ID{Namespace: h.Namespace, ID: h.ID}]
-	return h.Kind == KindReservation && h.Namespace == ns && e.kin != "" && isAtOnce(r) && r.Info.V.Job == e.kin && !r.Info.V.ForItself
+	return h.Kind == KindReservation && h.Namespace == ns && e.kin != "" && scheduler.IsAtOnce(r) && r.Info.V.Job == e.kin && !r.Info.V.ForItself
 }
 
 // ending is the command that ends a holder; empty where that is bad advice. A holder of the same
