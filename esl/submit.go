@@ -66,6 +66,18 @@ func (c *Client) ReadPolicies(stored []types.Policy) ([]Policy, error) {
 	return policies, nil
 }
 
+// StoredForms returns the stored forms of policies. Errors are those of Stored.
+func StoredForms(policies []Policy) ([]types.Policy, error) {
+	stored := make([]types.Policy, len(policies))
+	for i, p := range policies {
+		var err error
+		if stored[i], err = Stored(p); err != nil {
+			return nil, err
+		}
+	}
+	return stored, nil
+}
+
 // Expanded is a job with the additions of its policies, before anything is written.
 type Expanded struct {
 	*Group
@@ -93,12 +105,8 @@ func (c *Client) Expand(ctx context.Context, job controlplane.Job, batch Batch, 
 	}
 	job.ID, job.GeneratedID = g.ID, job.GeneratedID || job.ID == ""
 	e := &Expanded{Group: g, job: job, kept: types.Policies{Job: g.ID, Session: job.Session}, reads: g.reads}
-	for _, p := range policies {
-		one, err := Stored(p)
-		if err != nil {
-			return nil, err
-		}
-		e.kept.Policies = append(e.kept.Policies, one)
+	if e.kept.Policies, err = StoredForms(policies); err != nil {
+		return nil, err
 	}
 	return e, nil
 }
