@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
 )
@@ -50,7 +51,7 @@ type Explainer interface {
 type Shared interface {
 	Controller
 	// Declare returns the resources that the policy creates when it is declared.
-	Declare(id string) ([]Set, error)
+	Declare(id string) ([]controlplane.Resource, error)
 }
 
 // SharedRef is a Policy that refers to a shared policy.

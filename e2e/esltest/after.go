@@ -62,7 +62,7 @@ func Called(name string, command ...string) controlplane.Submission {
 // Submitted submits a job, and returns the ids of its tasks.
 func Submitted(t *testing.T, jobs *esl.Client, tasks []controlplane.Submission, policies ...esl.Policy) controlplane.Launched {
 	t.Helper()
-	l, err := jobs.Submit(t.Context(), esl.Job{Name: "job", Tasks: tasks}, policies...)
+	l, err := jobs.Submit(t.Context(), controlplane.Job{Name: "job", Tasks: tasks}, policies...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func StartGangs(t *testing.T, cfg hollow.Config) Gangs {
 
 func (g Gangs) SubmitTasks(n int, task controlplane.Submission, policies ...esl.Policy) controlplane.Launched {
 	g.T.Helper()
-	job, err := g.Submit(g.T.Context(), esl.Job{Name: "train", Tasks: esl.Copies(n, task)}, policies...)
+	job, err := g.Submit(g.T.Context(), controlplane.Job{Name: "train", Tasks: esl.Copies(n, task)}, policies...)
 	if err != nil {
 		g.T.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func OnSiteWith(t *testing.T, cfg hollow.Config, test func(s *Site)) {
 // Run submits a job.
 func (s *Site) Run(name string, tasks []controlplane.Submission, policies ...esl.Policy) controlplane.Launched {
 	s.Helper()
-	job, err := s.Jobs.Submit(s.Context(), esl.Job{Name: name, Tasks: tasks}, policies...)
+	job, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: name, Tasks: tasks}, policies...)
 	s.Must(err)
 	return job
 }

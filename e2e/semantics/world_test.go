@@ -163,7 +163,7 @@ func (w *world) submit(tasks ...controlplane.Submission) {
 // job submits tasks as a job.
 func (w *world) job(id string, tasks ...controlplane.Submission) {
 	w.t.Helper()
-	_, err := w.LaunchJob(w.ctx, controlplane.Job{ID: id}, tasks...)
+	_, err := w.LaunchJob(w.ctx, controlplane.Job{ID: id, Tasks: tasks})
 	w.ok(err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
@@ -120,7 +121,7 @@ func (p Barrier) Next(s *esl.State) esl.Plan {
 	there, possible, wanted := p.tally(members)
 	switch {
 	case there >= wanted:
-		plan.Set = []esl.Set{opened(s, s.Own(""))}
+		plan.Set = []controlplane.Resource{opened(s, s.Own(""))}
 		plan.Reason = fmt.Sprintf("%d of %d are there", there, wanted)
 	case there+possible < wanted:
 		var behind []*cluster.Task

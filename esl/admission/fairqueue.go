@@ -69,7 +69,7 @@ func (p FairQueue) Validate() error {
 
 // Declare returns no resources: each task has a gate of its own, and each flow a note while it has
 // tasks.
-func (p FairQueue) Declare(id string) ([]esl.Set, error) {
+func (p FairQueue) Declare(id string) ([]controlplane.Resource, error) {
 	errs := []error{p.Validate()}
 	for _, name := range slices.Sorted(maps.Keys(p.Flows)) {
 		errs = append(errs, p.named(id, name))
@@ -243,8 +243,8 @@ func (q *flows) over(f *flow) bool {
 }
 
 // note returns the change that sets the note of a flow, or removes it with 0.
-func (f *flow) note(capacity types.Quantity) esl.Set {
-	return esl.Set{Name: f.at, Capacity: capacity, Where: controlplane.InCluster()}
+func (f *flow) note(capacity types.Quantity) controlplane.Resource {
+	return controlplane.Resource{Name: f.at, Capacity: capacity, Where: controlplane.InCluster()}
 }
 
 // start is the virtual time at which the next task of a flow begins: 1/weight after the one before

@@ -59,14 +59,14 @@ func (p Queue) Validate() error {
 const maxLimit = 1 << 30
 
 // Declare returns the resource of which each task requests one.
-func (p Queue) Declare(id string) ([]esl.Set, error) {
+func (p Queue) Declare(id string) ([]controlplane.Resource, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return []esl.Set{p.pool(id)}, nil
+	return []controlplane.Resource{p.pool(id)}, nil
 }
 
-func (p Queue) pool(id string) esl.Set {
+func (p Queue) pool(id string) controlplane.Resource {
 	capacity := types.Inf
 	switch {
 	case p.Closed:
@@ -74,7 +74,7 @@ func (p Queue) pool(id string) esl.Set {
 	case p.Limit > 0:
 		capacity = types.Quantity(p.Limit) * esl.One
 	}
-	return esl.Set{Name: esl.OwnName(id, p.Kind(), ""), Capacity: capacity, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
+	return controlplane.Resource{Name: esl.OwnName(id, p.Kind(), ""), Capacity: capacity, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
 }
 
 // CheckAtOnce refuses more tasks at once than the rate allows.
@@ -92,13 +92,13 @@ func (p Queue) per() time.Duration { return cmp.Or(time.Duration(p.Per), time.Se
 func (p Queue) Next(s *esl.State) esl.Plan {
 	want := p.pool(s.ID)
 	if pool := s.Pool(want.Name); pool == nil || pool.Capacity() != want.Capacity {
-		return esl.Plan{Set: []esl.Set{want}, Reason: "the queue has another limit"}
+		return esl.Plan{Set: []controlplane.Resource{want}, Reason: "the queue has another limit"}
 	}
 	if p.Closed {
 		return esl.Plan{}
 	}
 	l := p.line(s)
-	var opened []esl.Set
+	var opened []controlplane.Resource
 	for room := l.room(p); ; {
 		var in unit
 		if in, l.waiting = take(l.waiting, room, s.MaxChanges()-len(opened)); len(in) == 0 {

@@ -199,7 +199,7 @@ func TestQueuesRefuse(t *testing.T) {
 			{[]esl.Policy{admission.Queued{In: "q"}, admission.Queued{In: "q"}}, "q is named twice"},
 			{[]esl.Policy{admission.Queue{}}, "queue is shared: declare it"},
 		} {
-			_, err := s.Jobs.Submit(t.Context(), esl.Job{Name: "j", Tasks: esl.Copies(2, hollow.Task(100))}, test.policies...)
+			_, err := s.Jobs.Submit(t.Context(), controlplane.Job{Name: "j", Tasks: esl.Copies(2, hollow.Task(100))}, test.policies...)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%d: %v, want %q", i, err, test.want)
 			}
@@ -252,7 +252,7 @@ func TestQueueOrder(t *testing.T) {
 func TestQueueRateOfWhoIsLetIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 8)}, "q", admission.Queue{Rate: 2, Per: manifest.Duration(10 * time.Second)})
-		full, err := s.Jobs.Submit(t.Context(), esl.Job{Name: "full", Tasks: esl.Copies(1, hollow.Task(8000, "run", "30s"))})
+		full, err := s.Jobs.Submit(t.Context(), controlplane.Job{Name: "full", Tasks: esl.Copies(1, hollow.Task(8000, "run", "30s"))})
 		if err != nil {
 			t.Fatal(err)
 		}

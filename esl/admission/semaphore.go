@@ -35,12 +35,12 @@ func (p Semaphore) Validate() error {
 }
 
 // Declare returns the resource.
-func (p Semaphore) Declare(id string) ([]esl.Set, error) {
-	return []esl.Set{p.pool(esl.OwnName(id, p.Kind(), ""))}, p.Validate()
+func (p Semaphore) Declare(id string) ([]controlplane.Resource, error) {
+	return []controlplane.Resource{p.pool(esl.OwnName(id, p.Kind(), ""))}, p.Validate()
 }
 
-func (p Semaphore) pool(name string) esl.Set {
-	return esl.Set{Name: name, Capacity: types.Quantity(p.Limit) * esl.One, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
+func (p Semaphore) pool(name string) controlplane.Resource {
+	return controlplane.Resource{Name: name, Capacity: types.Quantity(p.Limit) * esl.One, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
 }
 
 // Next restores the declared resource after another program has changed it.
@@ -49,7 +49,7 @@ func (p Semaphore) Next(s *esl.State) esl.Plan {
 	if pool := s.Pool(name); pool != nil && pool.Info.V != nil && pool.Info.V.Capacity == types.Quantity(p.Limit)*esl.One {
 		return esl.Plan{}
 	}
-	return esl.Plan{Set: []esl.Set{p.pool(name)}, Reason: fmt.Sprintf("there are %d", p.Limit)}
+	return esl.Plan{Set: []controlplane.Resource{p.pool(name)}, Reason: fmt.Sprintf("there are %d", p.Limit)}
 }
 
 // Holds makes each task of a job hold some of a semaphore while it has a node.

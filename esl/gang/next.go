@@ -58,7 +58,7 @@ func (p Gang) again(s *esl.State, members []*cluster.Task) esl.Plan {
 		return esl.Plan{} // Lock accepted it at submission
 	}
 	r.Job, r.Lost = s.Job, p.Loss.LostBundles()
-	return esl.Plan{Reserve: []esl.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "all members wait for their place again"}
+	return esl.Plan{Reserve: []controlplane.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "all members wait for their place again"}
 }
 
 // choose chooses a rack or zone where the whole gang fits, or would fit on empty nodes. While the
@@ -84,7 +84,7 @@ func (p Gang) choose(s *esl.State, r *cluster.Reservation, due time.Time) esl.Pl
 		return esl.Plan{RequeueAfter: again}
 	}
 	return esl.Plan{
-		Set: []esl.Set{{
+		Set: []controlplane.Resource{{
 			Name: s.Own("place"), Capacity: types.Inf, Options: esl.OfJob(s.Job),
 			Where: controlplane.OnEvery(types.Label{Name: string(p.In), Value: want}),
 		}},

@@ -188,10 +188,10 @@ func (a Assign) move(s *esl.State, plan *esl.Plan, x *assignment, node string) {
 		}
 	}
 	if len(off) > 0 {
-		plan.Set = append(plan.Set, esl.Set{Name: x.name, Where: controlplane.OnNode(off...)})
+		plan.Set = append(plan.Set, controlplane.Resource{Name: x.name, Where: controlplane.OnNode(off...)})
 	}
 	at := types.Quantity(max(s.Now.Unix(), 1)) * esl.One
-	plan.Set = append(plan.Set, esl.Set{Name: x.name, Capacity: at, Where: controlplane.OnNode(node), Options: esl.OfJob(x.task.Info.V.Job)})
+	plan.Set = append(plan.Set, controlplane.Resource{Name: x.name, Capacity: at, Where: controlplane.OnNode(node), Options: esl.OfJob(x.task.Info.V.Job)})
 	plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(cmp.Or(a.Patience, defaultPatience)))
 }
 

@@ -34,8 +34,8 @@ func (p ElasticBalance) Apply(g *esl.Group) error {
 }
 
 // Declare returns the resource that tasks of all jobs request.
-func (p ElasticBalance) Declare(id string) ([]esl.Set, error) {
-	return []esl.Set{{Name: esl.OwnName(id, p.Kind(), ""), Capacity: esl.One, Where: controlplane.OnEvery(), Options: controlplane.SetOptions{Declare: true}}}, nil
+func (p ElasticBalance) Declare(id string) ([]controlplane.Resource, error) {
+	return []controlplane.Resource{{Name: esl.OwnName(id, p.Kind(), ""), Capacity: esl.One, Where: controlplane.OnEvery(), Options: controlplane.SetOptions{Declare: true}}}, nil
 }
 
 // Next sets the limit of each node to one more than the fewest tasks on a node. A node without

@@ -194,11 +194,11 @@ func (p Near) cache(s *esl.State, plan *esl.Plan) {
 		if p.Copies > 0 && copies[data] >= p.Copies {
 			continue
 		}
-		if slices.ContainsFunc(plan.Set, func(x esl.Set) bool { return x.Name == data && x.Where.Nodes[0] == n.Name }) {
+		if slices.ContainsFunc(plan.Set, func(x controlplane.Resource) bool { return x.Name == data && x.Where.Nodes[0] == n.Name }) {
 			continue // two tasks on one node
 		}
 		copies[data]++
-		plan.Set = append(plan.Set, esl.Set{Name: data, Capacity: types.Inf, Where: controlplane.OnNode(n.Name)})
+		plan.Set = append(plan.Set, controlplane.Resource{Name: data, Capacity: types.Inf, Where: controlplane.OnNode(n.Name)})
 		key := controlplane.ResourceKey(s.Namespace, data, n.Name)
 		plan.If = unchanged(s, plan.If, key, modOf(s, n, data))
 		// An invalidation may also have changed this key.

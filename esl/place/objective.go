@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
@@ -80,7 +81,7 @@ func (p Objective) Apply(g *esl.Group) error {
 }
 
 // Declare checks the parameters. Each task has a resource of its own.
-func (p Objective) Declare(string) ([]esl.Set, error) { return nil, p.Validate() }
+func (p Objective) Declare(string) ([]controlplane.Resource, error) { return nil, p.Validate() }
 
 // Next assigns waiting tasks to nodes.
 func (p Objective) Next(s *esl.State) esl.Plan {

@@ -37,8 +37,8 @@ func (p Pack) Apply(g *esl.Group) error {
 }
 
 // Declare returns the resource that tasks of all jobs request.
-func (p Pack) Declare(id string) ([]esl.Set, error) {
-	return []esl.Set{{Name: esl.OwnName(id, p.Kind(), ""), Where: controlplane.OnEvery(), Options: controlplane.SetOptions{Declare: true}}}, nil
+func (p Pack) Declare(id string) ([]controlplane.Resource, error) {
+	return []controlplane.Resource{{Name: esl.OwnName(id, p.Kind(), ""), Where: controlplane.OnEvery(), Options: controlplane.SetOptions{Declare: true}}}, nil
 }
 
 // Next opens the nodes for waiting tasks, and closes the others. If no task waits, the fullest node

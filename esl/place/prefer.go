@@ -86,7 +86,7 @@ func (p Prefer) Apply(g *esl.Group) error {
 		label := ""
 		if len(c.Labels) > 0 {
 			label = g.Own(fmt.Sprint(i))
-			set := esl.Set{Name: label, Capacity: types.Inf, Where: controlplane.OnEvery(c.labels()...), Options: esl.OfJob(g.ID)}
+			set := controlplane.Resource{Name: label, Capacity: types.Inf, Where: controlplane.OnEvery(c.labels()...), Options: esl.OfJob(g.ID)}
 			set.Options.Future = true
 			g.Resources = append(g.Resources, set)
 		}

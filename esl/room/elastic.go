@@ -167,7 +167,7 @@ func (p Elastic) again(s *esl.State, core []*cluster.Task) esl.Plan {
 		return esl.Plan{} // Lock accepted it at submission
 	}
 	r.Job = s.Job
-	return esl.Plan{Reserve: []esl.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "the place of its core was taken away"}
+	return esl.Plan{Reserve: []controlplane.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "the place of its core was taken away"}
 }
 
 // size decides how many tasks outside the core run: all or, when other jobs wait, the running ones
@@ -203,7 +203,7 @@ func (p Elastic) size(s *esl.State, more []*cluster.Task) esl.Plan {
 func (p Elastic) sized(s *esl.State, plan esl.Plan, limit int) esl.Plan {
 	name, capacity := s.Own(elasticMore), types.Quantity(limit)*esl.One
 	if pool := s.Pool(name); pool == nil || pool.Info.V == nil || pool.Info.V.Capacity != capacity {
-		plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: capacity, Where: controlplane.InCluster(), Options: esl.OfJob(s.Job)})
+		plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.InCluster(), Options: esl.OfJob(s.Job)})
 	}
 	return plan
 }

@@ -148,7 +148,7 @@ func (p Preempt) begin(s *esl.State, all []wish, free []string) (plan esl.Plan, 
 			c.back(before)
 			continue
 		}
-		plan.Reserve = append(plan.Reserve, esl.Reservation{ID: free[n], Reservation: types.Reservation{
+		plan.Reserve = append(plan.Reserve, controlplane.Reservation{ID: free[n], Reservation: types.Reservation{
 			Accumulate: true, AtOnce: true, Job: s.Job, Bundles: bundles, Priority: w.priority, Session: w.session,
 		}})
 	}

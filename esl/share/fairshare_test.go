@@ -248,7 +248,7 @@ func TestFairShareRefuses(t *testing.T) {
 			{hollow.Task(1000), share.Share{In: "tems", As: "a/alice"}, `no shared policy "tems"`},
 			{onlyMemory, share.Share{In: "teams", As: "a/alice"}, `asks for nothing of cpu`},
 		} {
-			_, err := s.Jobs.Submit(t.Context(), esl.Job{Name: "j", Tasks: esl.Copies(1, test.what)}, test.share)
+			_, err := s.Jobs.Submit(t.Context(), controlplane.Job{Name: "j", Tasks: esl.Copies(1, test.what)}, test.share)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%+v: %v, want %q", test.share, err, test.want)
 			}

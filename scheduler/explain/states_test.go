@@ -415,7 +415,7 @@ func otherSituations() []situation {
 		for i, r := range requests {
 			tasks = append(tasks, submission("j-"+string(rune('a'+i)), r))
 		}
-		_, err := w.client.LaunchJob(context.Background(), controlplane.Job{ID: "j"}, tasks...)
+		_, err := w.client.LaunchJob(context.Background(), controlplane.Job{ID: "j", Tasks: tasks})
 		w.must(err)
 		w.settle()
 	}

@@ -307,10 +307,10 @@ func sameDeadlines(tasks []*cluster.Task, wanted []controlplane.Submission) bool
 func (d *decider) equal(t there, wanted []controlplane.Submission, policies []types.Policy) bool {
 	if t.tasks[0].Info.V.Job != "" {
 		j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: t.id}]
-		if j == nil || j.V.Tasks != len(wanted) || j.V.Wish != controlplane.RequestDigest(wanted, policies) {
+		if j == nil || j.V.Tasks != len(wanted) || j.V.RequestDigest != controlplane.RequestDigest(wanted, policies) {
 			return false
 		}
-		if j.V.Wish != "" {
+		if j.V.RequestDigest != "" {
 			return sameDeadlines(t.tasks, wanted) // the digest covers the rest
 		}
 	}

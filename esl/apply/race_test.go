@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/apply"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
+	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -23,8 +23,8 @@ func (d *decider) differences(t there, wanted []controlplane.Submission, policie
 	}
 	is := *t.tasks[0].Info.V.Full()
 	want := closest(is, wanted)
-	if d.wish(t.id) != "" {
-		is = wished(is, want.Task, d.makers(t.id))
+	if d.requestDigest(t.id) != "" {
+		is = requestedTask(is, want.Task, d.makers(t.id))
 	}
 	spec, err := d.specs(is.Spec)
 	if err != nil {

@@ -11,52 +11,25 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Library is a policy library: this package does not know what policies do.
-type Library interface {
-	// Expand returns a job with all additions of its policies, and writes nothing. Invalid: the
-	// policies cannot be satisfied, alone or together.
-	Expand(ctx context.Context, job RequestedJob) (Expanded, error)
-	// Declare returns the initial resources of a shared policy, which end with it.
-	Declare(id string, p types.Policy) ([]controlplane.Setting, error)
-}
-
-// RequestedJob is a job as described.
-type RequestedJob struct {
-	controlplane.Job
-
-	Tasks    []controlplane.Submission
-	Policies []types.Policy
-	// Declared are the shared policies declared together with it, by id. Beside are the names of
-	// jobs and tasks launched together with it.
-	Declared map[string]types.Policy
-	Beside   []string
-}
-
-// Expanded is a job with all additions of its policies.
-type Expanded struct {
-	ID           string
-	Tasks        []controlplane.Submission
-	Resources    []controlplane.Setting
-	Reservations []controlplane.NamedReservation
-	// Add adds all of it to a transaction.
-	Add func(tx *controlplane.Transaction) controlplane.Launched
-}
-
 // Expand adds the additions of policies to the decision, and writes nothing. Invalid: the error
 // names all policies that cannot be satisfied, alone or together.
-func (d *Decision) Expand(ctx context.Context, library Library) error {
-	declared := make(map[string]types.Policy)
-	var beside []string
+func (d *Decision) Expand(ctx context.Context, c *esl.Client) error {
+	batch := esl.Batch{Declared: make(map[string]esl.Policy)}
 	for i := range d.Changes {
 		switch x := &d.Changes[i]; {
 		case x.Action == Declare:
-			declared[x.Name] = x.policies[0]
+			p, err := c.Kinds.Read(x.policies[0])
+			if err != nil {
+				return types.Errorf(types.ClassOf(err), "%s: %w", x, err)
+			}
+			batch.Declared[x.Name] = p
 		case (x.Kind == manifest.KindJob || x.Kind == manifest.KindTask) && x.Blocked.IsZero():
-			beside = append(beside, x.Name)
+			batch.Names = append(batch.Names, x.Name)
 		}
 	}
 	var errs []error
@@ -68,11 +41,9 @@ func (d *Decision) Expand(ctx context.Context, library Library) error {
 		var err error
 		switch x.Action {
 		case Declare:
-			if x.sets, err = library.Declare(x.Name, x.policies[0]); err == nil {
-				err = d.setBeside(x)
-			}
+			err = d.declare(x, batch.Declared[x.Name])
 		case Launch, Replace:
-			err = x.expand(ctx, library, RequestedJob{Job: d.job(x), Declared: declared, Beside: beside})
+			err = x.expand(ctx, c, d.job(x), batch)
 		}
 		if err != nil {
 			errs = append(errs, types.Errorf(types.ClassOf(err), "%s: %w", x, err))
@@ -84,11 +55,23 @@ func (d *Decision) Expand(ctx context.Context, library Library) error {
 	return nil
 }
 
-// setBeside refuses a shared policy that creates a resource which another document sets.
-func (d *Decision) setBeside(x *Change) error {
+// declare adds the initial resources of a shared policy. It refuses a policy that creates a
+// resource which another document sets.
+func (d *Decision) declare(x *Change, p esl.Policy) error {
+	if _, foreign := p.(esl.Foreign); foreign {
+		return nil // its own program creates them
+	}
+	shared, ok := p.(esl.Shared)
+	if !ok {
+		return types.Errorf(types.Invalid, "%s is of one job: write it to the policies of that", p.Kind())
+	}
+	var err error
+	if x.sets, err = esl.Declared(x.Name, shared); err != nil {
+		return err
+	}
 	for i := range d.Changes {
 		other := &d.Changes[i]
-		if other.Kind == manifest.KindResource && slices.ContainsFunc(x.sets, func(s controlplane.Setting) bool { return s.Name == other.Name }) {
+		if other.Kind == manifest.KindResource && slices.ContainsFunc(x.sets, func(s controlplane.Resource) bool { return s.Name == other.Name }) {
 			return types.Errorf(types.Invalid, "it creates resource %s, which the document in line %d sets: drop that document, or rename one of them", other.Name, other.doc.Line)
 		}
 	}
@@ -114,20 +97,22 @@ func (c *Change) Planned() (id string, policies []types.Policy) {
 	return c.expanded.ID, c.policies
 }
 
-func (c *Change) expand(ctx context.Context, library Library, job RequestedJob) error {
-	job.Tasks, job.Policies = c.Submissions, c.policies
-	e, err := library.Expand(ctx, job)
+func (c *Change) expand(ctx context.Context, client *esl.Client, job controlplane.Job, batch esl.Batch) error {
+	policies, err := client.ReadPolicies(c.policies)
 	if err != nil {
 		return err
 	}
-	c.expanded, c.Submissions = &e, e.Tasks
-	c.Adds, err = e.adds(job.Tasks)
+	if c.expanded, err = client.Expand(ctx, job, batch, policies...); err != nil {
+		return err
+	}
+	c.Submissions = c.expanded.Tasks
+	c.Adds, err = adds(c.expanded, job.Tasks)
 	return err
 }
 
-// adds lists the additions of policies to tasks. It writes <job> for the id of the job, which
-// differs each time.
-func (e *Expanded) adds(wished []controlplane.Submission) ([]string, error) {
+// adds lists the additions of policies to the requested tasks. It writes <job> for the id of the
+// job, which differs each time.
+func adds(e *esl.Expanded, requested []controlplane.Submission) ([]string, error) {
 	var out []string
 	named := func(text string) string { return strings.ReplaceAll(text, e.ID+".", "<job>.") }
 	for _, s := range e.Resources {
@@ -138,8 +123,8 @@ func (e *Expanded) adds(wished []controlplane.Submission) ([]string, error) {
 	}
 	var texts []string
 	tasks := make(map[string]int)
-	for i := range wished {
-		before, err := flat(manifest.FromSubmission(controlplane.Submission{Task: wished[i].Task}))
+	for i := range requested {
+		before, err := flat(manifest.FromSubmission(controlplane.Submission{Task: requested[i].Task}))
 		if err != nil {
 			return nil, err
 		}
@@ -227,10 +212,10 @@ func parameters(p types.Policy, session string) map[string]string {
 	return out
 }
 
-// wish returns the stored wish digest of a job.
-func (d *decider) wish(id string) string {
+// requestDigest returns the stored digest of a job as requested.
+func (d *decider) requestDigest(id string) string {
 	if j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: id}]; j != nil && j.V != nil {
-		return j.V.Wish
+		return j.V.RequestDigest
 	}
 	return ""
 }
@@ -268,9 +253,9 @@ func (d *decider) makers(job string) []string {
 	return out
 }
 
-// wished returns a task without the additions of its policies, as far as they are known. It removes
+// requestedTask returns a task without the additions of its policies, as far as they are known. It removes
 // names made by policies, and OnDisconnect and Retries if the job does not set them.
-func wished(t, want types.Task, makers []string) types.Task {
+func requestedTask(t, want types.Task, makers []string) types.Task {
 	if want.OnDisconnect == types.Fence {
 		t.OnDisconnect = types.Fence
 	}
@@ -280,10 +265,10 @@ func wished(t, want types.Task, makers []string) types.Task {
 	made := func(name string) bool {
 		return slices.ContainsFunc(makers, func(id string) bool { return strings.HasPrefix(name, id+".") })
 	}
-	t.Requests = wishedRequests(t.Requests, made)
+	t.Requests = requestedAmounts(t.Requests, made)
 	var alternatives []types.Alternative
 	for _, a := range t.Alternatives {
-		a.Requests = wishedRequests(a.Requests, made)
+		a.Requests = requestedAmounts(a.Requests, made)
 		same := func(b types.Alternative) bool { return slices.Equal(a.Requests, b.Requests) }
 		if len(a.Requests) > 0 && !slices.ContainsFunc(alternatives, same) {
 			alternatives = append(alternatives, a)
@@ -307,7 +292,7 @@ func unscoped(name string, made func(string) bool) string {
 	return name
 }
 
-func wishedRequests(r types.Requests, made func(string) bool) types.Requests {
+func requestedAmounts(r types.Requests, made func(string) bool) types.Requests {
 	amounts := make(map[string]types.Quantity, len(r))
 	for _, one := range r {
 		if name := unscoped(one.Name, made); !made(name) {

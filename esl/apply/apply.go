@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -71,8 +72,8 @@ type Change struct {
 	// their additions. sets are the initial resources of a declared policy, and was the revision of
 	// the one it replaces.
 	policies []types.Policy
-	expanded *Expanded
-	sets     []controlplane.Setting
+	expanded *esl.Expanded
+	sets     []controlplane.Resource
 	was      int64
 	// namespace has the settings at the comparison; nil before it.
 	namespace *types.Namespace
@@ -139,7 +140,7 @@ func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction
 				x.Done(controlplane.Launched{Tasks: tx.Launch(x.Submissions...)})
 				continue
 			}
-			x.Done(tx.LaunchJob(d.job(x), x.Submissions...))
+			x.Done(tx.LaunchJob(d.job(x)))
 		}
 	}
 	return tx
@@ -147,7 +148,9 @@ func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction
 
 // job returns the job of a change, on the condition that no other one of its name was created.
 func (d *Decision) job(x *Change) controlplane.Job {
-	return controlplane.Job{Name: x.Name, NoneSince: d.Revision}
+	return controlplane.Job{
+		Name: x.Name, Tasks: x.Submissions, NoneSince: d.Revision, RequestDigest: controlplane.RequestDigest(x.Submissions, x.policies),
+	}
 }
 
 // make adds a resource, reservation or shared policy to a transaction.
@@ -157,7 +160,7 @@ func (c *Change) make(tx *controlplane.Transaction) {
 		if c.doc.Resource == nil {
 			return // namespaces are set earlier
 		}
-		s, _ := c.doc.Resource.Setting() // checked when it was parsed
+		s, _ := c.doc.Resource.Resource() // checked when it was parsed
 		tx.SetResource(c.Name, s.Capacity, s.Where, s.Options)
 	case Reserve:
 		tx.Reserve(c.Name, c.doc.Reservation.Reservation())
@@ -332,7 +335,7 @@ func (d *Decision) launch(ctx context.Context, c *controlplane.Client, x *Change
 		_, err := tx.Commit(ctx)
 		return err
 	}
-	l, err := c.LaunchJob(ctx, d.job(x), x.Submissions...)
+	l, err := c.LaunchJob(ctx, d.job(x))
 	x.Done(l)
 	return err
 }

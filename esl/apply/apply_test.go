@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/apply"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -95,7 +96,7 @@ func (w *world) phase(id string, p types.Phase) {
 
 func (w *world) parse(text string) []manifest.Document {
 	w.t.Helper()
-	docs, err := manifest.Parse("f", []byte(text), fakes())
+	docs, err := manifest.Parse("f", []byte(text), known())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func (w *world) decide(text string, opts apply.Options) (*apply.Decision, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Expand(w.t.Context(), fake{}); err != nil {
+	if err := d.Expand(w.t.Context(), &esl.Client{Client: w.Client, Kinds: kinds()}); err != nil {
 		return nil, err
 	}
 	return d, d.CheckSettings(w.t.Context(), w.Client)

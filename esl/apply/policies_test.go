@@ -1,88 +1,82 @@
 package apply_test
 
 import (
-	"context"
-	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/apply"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/types"
 )
 
 // slots is a policy that creates a resource and makes each task request one unit.
 type slots struct {
-	Most int    `json:"most,omitempty" desc:"how many there are"`
-	In   string `json:"in,omitempty" desc:"what they are of"`
+	Most int `json:"most,omitempty" desc:"how many there are"`
 }
 
-// fakes returns the policies of these tests.
-func fakes() manifest.Policies {
+func (slots) Kind() string { return "slots" }
+
+func (p slots) Apply(g *esl.Group) error {
+	if p.Most < 0 {
+		return esl.Invalid("most: %d is negative", p.Most)
+	}
+	g.AskAll(g.Own(""), esl.One)
+	g.Make(g.Own(""), types.Quantity(max(1, p.Most))*esl.One, controlplane.InCluster())
+	return nil
+}
+
+// on is a policy that makes each task request one unit of a shared policy.
+type on struct {
+	Lane string `json:"lane" desc:"the shared policy"`
+}
+
+func (on) Kind() string { return "on" }
+
+func (p on) Shared() string { return p.Lane }
+
+func (p on) Apply(g *esl.Group) error {
+	g.AskAll(p.Lane+".lane", esl.One)
+	return nil
+}
+
+// lanes is a shared policy that creates a closed pool.
+type lanes struct {
+	Most int `json:"most,omitempty" desc:"how many there are"`
+
+	kind string
+}
+
+func (p lanes) Kind() string { return p.kind }
+
+func (lanes) Apply(*esl.Group) error { return nil }
+
+func (lanes) Next(*esl.State) esl.Plan { return esl.Plan{} }
+
+func (lanes) Declare(id string) ([]controlplane.Resource, error) {
+	return []controlplane.Resource{{Name: id + ".lane", Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}}, nil
+}
+
+// kinds returns the policies of these tests.
+func kinds() esl.Kinds {
+	return esl.Kinds{}.With(
+		func() esl.Policy { return slots{} },
+		func() esl.Policy { return on{} },
+		func() esl.Policy { return lanes{kind: "lane"} },
+		func() esl.Policy { return lanes{kind: "house"} },
+	)
+}
+
+// known returns the policies of these tests in the form of files.
+func known() manifest.Policies {
 	return manifest.Policies{
 		"slots": {New: func() any { return &slots{} }, Job: true},
-		"lane":  {New: func() any { return &slots{} }, Shared: true},
-		"house": {New: func() any { return &slots{} }, Shared: true},
+		"on":    {New: func() any { return &on{} }, Job: true},
+		"lane":  {New: func() any { return &lanes{} }, Shared: true},
+		"house": {New: func() any { return &lanes{} }, Shared: true},
 	}
-}
-
-// fake is a library of these policies.
-type fake struct{}
-
-func (fake) Expand(_ context.Context, w apply.RequestedJob) (apply.Expanded, error) {
-	id := w.ID
-	if id == "" {
-		id = controlplane.NewID(w.Name)
-	}
-	e := apply.Expanded{ID: id, Tasks: slices.Clone(w.Tasks)}
-	for _, p := range w.Policies {
-		var s slots
-		if p.With != "" {
-			if err := json.Unmarshal([]byte(p.With), &s); err != nil {
-				return e, err
-			}
-		}
-		if s.Most < 0 {
-			return e, types.Errorf(types.Invalid, "policies[0] (slots): most: %d is negative", s.Most)
-		}
-		if _, ok := w.Declared[s.In]; s.In != "" && !ok {
-			return e, types.Errorf(types.Precondition, "there is no %q", s.In)
-		}
-		name := id + ".slots"
-		if s.In != "" {
-			for i := range e.Tasks {
-				t := &e.Tasks[i].Task
-				t.Requests = t.Requests.Plus(types.NewRequests(map[string]types.Quantity{s.In + ".lane": 1000}))
-			}
-		}
-		e.Resources = append(e.Resources, controlplane.Setting{
-			Name: name, Capacity: types.Quantity(1000 * max(1, s.Most)), Where: controlplane.InCluster(),
-			Options: controlplane.SetOptions{Lifetime: types.OfJob, Owner: id},
-		})
-		for i := range e.Tasks {
-			t := &e.Tasks[i].Task
-			t.Requests = t.Requests.Plus(types.NewRequests(map[string]types.Quantity{name: 1000}))
-		}
-	}
-	wish := controlplane.RequestDigest(w.Tasks, w.Policies)
-	e.Add = func(tx *controlplane.Transaction) controlplane.Launched {
-		job := w.Job
-		job.ID, job.Wish = id, wish
-		l := tx.LaunchJob(job, e.Tasks...)
-		for _, r := range e.Resources {
-			tx.SetResource(r.Name, r.Capacity, r.Where, r.Options)
-		}
-		tx.SetPolicies(id, types.Policies{Job: id, Policies: w.Policies}, 0)
-		return l
-	}
-	return e, nil
-}
-
-func (fake) Declare(id string, _ types.Policy) ([]controlplane.Setting, error) {
-	return []controlplane.Setting{{Name: id + ".lane", Capacity: 0, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}}, nil
 }
 
 const (
@@ -160,8 +154,8 @@ func TestPoliciesThatCannotBeMetAreToldAtOnce(t *testing.T) {
 
 func TestSharedPolicyIsDeclaredWithItsJobs(t *testing.T) {
 	w := newWorld(t)
-	of := train + "policies: [{name: slots, with: {in: fast}}]\n"
-	w.blocked(of, apply.Options{}, types.Precondition, `job train: there is no "fast"`)
+	of := train + "policies: [{name: on, with: {lane: fast}}]\n"
+	w.blocked(of, apply.Options{}, types.Precondition, `job train: policies[0] (on): there is no shared policy "fast"`)
 	both := of + "---\n" + lane
 	want(t, w.apply(both, apply.Options{}), apply.Launch, apply.Declare)
 	if p := w.view().Pool("team:fast.lane"); p == nil || p.Info.V == nil {

@@ -3,7 +3,7 @@ package apply_test
 import (
 	"testing"
 
-	"github.com/escher-sched/escher/controlplane/apply"
+	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/types"
 )
 
