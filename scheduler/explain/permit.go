@@ -9,7 +9,7 @@ import (
 // notPermitted: no node permits the rights of a spec, which its task requests as a resource. ok is
 // false if rid is not such a resource.
 func notPermitted(rid types.ResourceID, placed []candidate, where string) (reason, suggestion string, ok bool) {
-	flag, ok := rid.Permit()
+	setting, ok := rid.Permit()
 	if !ok {
 		return "", "", false
 	}
@@ -17,5 +17,5 @@ func notPermitted(rid types.ResourceID, placed []candidate, where string) (reaso
 	if len(placed) > 1 {
 		reason = fmt.Sprintf("it asks for rights that none of %s permits", count(len(placed), "node")+where)
 	}
-	return reason, "Ask for less, or start the agent of a node with " + flag + ".", true
+	return reason, "Ask for less, or start the agent of a node with --" + setting.String() + ".", true
 }
