@@ -68,7 +68,6 @@ const (
 
 	StartAgentWith  // one or more settings of an agent follow
 	AllowMount      // path
-	AllowMounts     //
 	AllowPrivileged //
 	AllowCapability // name
 	MaxPids         // number
@@ -84,7 +83,6 @@ const (
 	AgentTTL        //
 	AgentContainerd //
 	AgentNoGPUs     //
-	AgentCDIDir     //
 	EtcdEndpoints   //
 	EtcdCert        //
 	EtcdKey         //
@@ -155,7 +153,6 @@ var neutral = [...]string{
 
 	StartAgentWith:  "start its agent with",
 	AllowMount:      "allow-mount %s",
-	AllowMounts:     "allow-mount",
 	AllowPrivileged: "allow-privileged",
 	AllowCapability: "allow-cap %s",
 	MaxPids:         "max-pids %s",
@@ -171,7 +168,6 @@ var neutral = [...]string{
 	AgentTTL:        "ttl",
 	AgentContainerd: "containerd",
 	AgentNoGPUs:     "gpus none",
-	AgentCDIDir:     "cdi-dir",
 	EtcdEndpoints:   "endpoints",
 	EtcdCert:        "cert",
 	EtcdKey:         "key",

@@ -63,7 +63,6 @@ var phrases = [...]string{
 
 	action.StartAgentWith:  "start its agent (or {escher dev}) with",
 	action.AllowMount:      "{escher agent |--allow-mount %s}",
-	action.AllowMounts:     "{escher agent |--allow-mount}",
 	action.AllowPrivileged: "{escher agent |--allow-privileged}",
 	action.AllowCapability: "{escher agent |--allow-cap %s}",
 	action.MaxPids:         "{escher agent |--max-pids %s}",
@@ -79,7 +78,6 @@ var phrases = [...]string{
 	action.AgentTTL:        "{escher agent |--ttl}",
 	action.AgentContainerd: "{escher agent |--containerd}",
 	action.AgentNoGPUs:     "{escher agent |--gpus none}",
-	action.AgentCDIDir:     "{escher agent |--cdi-dir}",
 	action.EtcdEndpoints:   "{escher agent |--endpoints}",
 	action.EtcdCert:        "{escher agent |--cert}",
 	action.EtcdKey:         "{escher agent |--key}",
