@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Elastic lets a job be of any size within bounds. Its first Min tasks, the core, are placed at one
@@ -55,12 +56,12 @@ func (p Elastic) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	const tooMany = "%s: %d is more than the tasks of the job, which are %d: give that at most, or submit more tasks (count; escher run --count)"
+	const tooMany = "%s: %d is more than the tasks of the job, which are %d: give that at most, or submit more tasks (%s)"
 	switch n := len(g.Tasks); {
 	case p.Min > n:
-		return esl.Invalid(tooMany, "min", p.Min, n)
+		return esl.Invalid(tooMany, "min", p.Min, n, action.TaskCount.Of())
 	case p.Max > n:
-		return esl.Invalid(tooMany, "max", p.Max, n)
+		return esl.Invalid(tooMany, "max", p.Max, n, action.TaskCount.Of())
 	}
 	g.Resizes()
 	g.Make(g.Own(elasticMore), 0, controlplane.InCluster())
