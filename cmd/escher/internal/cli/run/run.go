@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/images"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/nodeagent/runtime/image"
 	"github.com/escher-sched/escher/types"
 )
@@ -56,7 +57,7 @@ func NewRun(f *cmdutil.Factory) *cobra.Command {
 type launching struct {
 	subs []controlplane.Submission
 	// policies are those of the tasks, as one job.
-	policies []types.Policy
+	policies []esl.Policy
 	// image is to make first, unless it has no name.
 	image image.Spec
 }
