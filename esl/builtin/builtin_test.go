@@ -1,6 +1,7 @@
 package builtin_test
 
 import (
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -25,6 +26,23 @@ func TestEveryKindIsDescribed(t *testing.T) {
 		if empty().Kind() != name {
 			t.Errorf("%s is listed as %s", empty().Kind(), name)
 		}
+	}
+}
+
+// TestGuideShowsADescription: docs/writing-a-policy.md shows a method Describe as it is.
+func TestGuideShowsADescription(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/writing-a-policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("../place/spread.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(guide), "```go\n// Describe ")
+	shown, _, _ = strings.Cut(shown, "```")
+	if shown == "" || !strings.Contains(string(source), "// Describe "+shown) {
+		t.Errorf("the guide does not show what esl/place/spread.go says:\n%s", shown)
 	}
 }
 
