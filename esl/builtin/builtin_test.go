@@ -2,6 +2,7 @@ package builtin_test
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -25,6 +26,27 @@ func TestEveryKindIsDescribed(t *testing.T) {
 	for name, empty := range builtin.Kinds() {
 		if empty().Kind() != name {
 			t.Errorf("%s is listed as %s", empty().Kind(), name)
+		}
+	}
+}
+
+// TestEveryKindIsDocumented finds kinds that no page about policies names.
+func TestEveryKindIsDocumented(t *testing.T) {
+	paths, err := filepath.Glob("../../docs/policies/*.md")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("there are %d pages: %v", len(paths), err)
+	}
+	var pages strings.Builder
+	for _, path := range append(paths, "../../docs/policies.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages.Write(text)
+	}
+	for _, kind := range builtin.Policies() {
+		if !strings.Contains(pages.String(), "`"+kind.Kind()+"`") {
+			t.Errorf("%s is neither in docs/policies.md nor on a page in docs/policies", kind.Kind())
 		}
 	}
 }
