@@ -35,6 +35,19 @@ const elasticMore = "more"
 // Kind returns elastic.
 func (Elastic) Kind() string { return "elastic" }
 
+// Describe says what the policy does, and its flags.
+func (Elastic) Describe() esl.Description {
+	return esl.Description{Does: "at least so many tasks run, and more where there is room that nobody waits for", Flags: []esl.Flag{{
+		Name: "elastic", Usage: "of the --count tasks, at least so many, at once or none; the others while nobody else waits for the room",
+		Number: func(n int) (esl.Parameters, error) {
+			if n < 0 {
+				return nil, esl.Invalid("elastic: %d is negative: give how many of the tasks run at least", n)
+			}
+			return esl.Parameters{"min": n}, nil
+		},
+	}}}
+}
+
 // Validate checks the parameters without the tasks.
 func (p Elastic) Validate() error {
 	var errs []error
