@@ -12,6 +12,7 @@ import (
 	decoded "github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // stuck adds to an error why the oldest unbound tasks wait: the drawn workload may not fit, or a
@@ -35,7 +36,7 @@ func (c *cluster) stuck(ctx context.Context, because error) error {
 			return errors.Join(because, err)
 		}
 		lines = append(lines, fmt.Sprintf("task %s asks for %v", t.ID.ID, t.Info.V.Requests))
-		lines = append(lines, x.Lines(true)...)
+		lines = append(lines, x.Lines(true, action.Action.String)...)
 	}
 	return types.Errorf(types.ClassOf(because), "%w; %d tasks wait:\n%s", because, len(waiting), strings.Join(lines, "\n"))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
@@ -89,5 +90,5 @@ func TaskWhy(t *testing.T, c *hollow.Cluster, id string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Join(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: id}, time.Now()), " ")
+	return strings.Join(why.Summaries(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: id}, time.Now())), " ")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
@@ -110,7 +111,7 @@ func (g Gangs) Clean() {
 }
 
 func (g Gangs) Why(id string) string {
-	return strings.Join(esl.Why(g.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: id}, time.Now()), "\n")
+	return strings.Join(why.Summaries(esl.Why(g.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: id}, time.Now())), "\n")
 }
 
 func Count(names []string) map[string]int {

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/keep"
@@ -249,5 +250,5 @@ func IDOf(task string) cluster.ID { return cluster.ID{Namespace: "d", ID: task} 
 // Why returns what a task waits for.
 func (w *World) Why(task string) []string {
 	w.t.Helper()
-	return esl.Why(w.Snapshot(), w.Asked.Kinds(), IDOf(task), time.Now())
+	return why.Summaries(esl.Why(w.Snapshot(), w.Asked.Kinds(), IDOf(task), time.Now()))
 }

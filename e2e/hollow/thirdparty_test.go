@@ -49,7 +49,7 @@ func TestSomebodyElses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Join(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: task}, time.Now()), "\n")
+		return fmt.Sprint(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: task}, time.Now()))
 	}
 	if got := why(always); !strings.Contains(got, "start the program that keeps it") {
 		t.Errorf("it says %q", got)

@@ -17,6 +17,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
@@ -327,7 +328,7 @@ func (w *world) there(key string) {
 }
 
 // why explains what a task waits for.
-func (w *world) why(id string) explain.Explanation {
+func (w *world) why(id string) why.Explanation {
 	w.t.Helper()
 	v, err := w.c.View(w.ctx)
 	w.ok(err)

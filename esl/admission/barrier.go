@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -134,15 +135,15 @@ func (p Barrier) Next(s *esl.State) esl.Plan {
 }
 
 // Why says how many are there, and how many must be.
-func (p Barrier) Why(s *esl.State, task string) string {
+func (p Barrier) Why(s *esl.State, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || !taskset.IsWaiting(t) || slices.Contains(p.Tasks, t.Info.V.Name) || isOpen(s, s.Own("")) {
-		return ""
+		return why.Reason{}
 	}
 	there, _, wanted := p.tally(s.Members())
 	when := p.When
 	if when == "" {
 		when = types.WhenRunning
 	}
-	return fmt.Sprintf("It waits until %d of %v are %s: %d are.", wanted, p.Tasks, when, there)
+	return why.Say(why.Awaits, "It waits until %d of %v are %s: %d are.", wanted, p.Tasks, when, there)
 }

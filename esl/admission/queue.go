@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -193,30 +194,30 @@ func (p Queued) Apply(g *esl.Group) error {
 }
 
 // Why says how long the queue is.
-func (p Queued) Why(s *esl.State, task string) string {
+func (p Queued) Why(s *esl.State, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
-		return ""
+		return why.Reason{}
 	}
 	made, shared := s.SharedPolicy(p.In)
 	q, ok := made.(Queue)
 	if !ok {
-		return fmt.Sprintf("there is no queue %s any more: declare it again, or submit the job without", p.In)
+		return why.Say(why.Order, "there is no queue %s any more: declare it again, or submit the job without", p.In)
 	}
 	if q.Closed {
-		return fmt.Sprintf("queue %s is closed", p.In)
+		return why.Say(why.Order, "queue %s is closed", p.In)
 	}
 	l := q.line(shared)
 	if n, ok := ahead(l.waiting, t); ok && q.Rate == 0 {
-		return fmt.Sprintf("queue %s is about to let it in; %d are before it", p.In, n)
+		return why.Say(why.Order, "queue %s is about to let it in; %d are before it", p.In, n)
 	} else if ok {
-		return fmt.Sprintf("queue %s lets %d begin in %s; %d are before it", p.In, q.Rate, q.per(), n)
+		return why.Say(why.Order, "queue %s lets %d begin in %s; %d are before it", p.In, q.Rate, q.per(), n)
 	}
-	if why := whyOutside(shared, l.all, t, q.Rate); why != "" {
-		return fmt.Sprintf("queue %s %s", p.In, why)
+	if text := whyOutside(shared, l.all, t, q.Rate); text != "" {
+		return why.Say(why.Order, "queue %s %s", p.In, text)
 	}
 	if pool := s.Pool(esl.OwnName(p.In, q.Kind(), "")); pool != nil && pool.Free() < esl.One {
-		return fmt.Sprintf("queue %s has all of its %d in use", p.In, q.Limit)
+		return why.Say(why.Budget, "queue %s has all of its %d in use", p.In, q.Limit)
 	}
-	return ""
+	return why.Reason{}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -91,14 +92,14 @@ func (p Holds) Apply(g *esl.Group) error {
 }
 
 // Why names the holders of the semaphore, when too little of it is free.
-func (p Holds) Why(s *esl.State, task string) string {
+func (p Holds) Why(s *esl.State, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	pool := s.Pool(esl.OwnName(p.Semaphore, Semaphore{}.Kind(), ""))
 	if t == nil || !taskset.IsWaiting(t) || pool == nil || pool.Free() >= types.Quantity(max(p.Amount, 1))*esl.One {
-		return ""
+		return why.Reason{}
 	}
 	if pool.Capacity() == 0 {
-		return fmt.Sprintf("Semaphore %s is closed.", p.Semaphore)
+		return why.Say(why.Budget, "Semaphore %s is closed.", p.Semaphore)
 	}
-	return fmt.Sprintf("It waits for semaphore %s: %s of %s is free.", p.Semaphore, pool.Free().Format(pool.ID), pool.Capacity().Format(pool.ID))
+	return why.Say(why.Budget, "It waits for semaphore %s: %s of %s is free.", p.Semaphore, pool.Free().Format(pool.ID), pool.Capacity().Format(pool.ID))
 }

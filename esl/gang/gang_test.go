@@ -270,8 +270,8 @@ func ExampleGang() {
 		fmt.Println(err)
 		return
 	}
-	for _, line := range esl.Why(v, jobs.Kinds, cluster.ID{Namespace: "d", ID: gang.Tasks[0]}, time.Now()) {
-		fmt.Println(line)
+	for _, reason := range esl.Why(v, jobs.Kinds, cluster.ID{Namespace: "d", ID: gang.Tasks[0]}, time.Now()) {
+		fmt.Println(reason.Summary)
 	}
 	if err := jobs.Stop(ctx, holder.Tasks[0], controlplane.StopOptions{}); err != nil {
 		fmt.Println(err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
@@ -70,13 +71,13 @@ func (p Migrate) unask(s *esl.State, live []*cluster.Task) esl.Plan {
 }
 
 // unsaved names a task that could not save when last asked.
-func (p Migrate) unsaved(s *esl.State) string {
+func (p Migrate) unsaved(s *esl.State) why.Reason {
 	for _, t := range s.Members() {
 		if s.Pool(t.ID.ID+askUnsaved) != nil {
-			return fmt.Sprintf("migrate: the job stays where it is, as task %s could not save what it needs; it is asked again when it would move the next time", t.ID.ID)
+			return why.Say(why.Room, "migrate: the job stays where it is, as task %s could not save what it needs; it is asked again when it would move the next time", t.ID.ID)
 		}
 	}
-	return ""
+	return why.Reason{}
 }
 
 // ofTask returns options of a resource that ends with a task.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -328,22 +329,22 @@ func (Migrate) ClusterScoped() {}
 func (Migrate) Pace() time.Duration { return 100 * time.Millisecond }
 
 // Why says where a moving task goes, and why the job does not move.
-func (p Migrate) Why(s *esl.State, task string) string {
+func (p Migrate) Why(s *esl.State, task string) why.Reason {
 	m := p.moving(s)
 	_, waits := taskset.Waits(s, task)
 	switch {
 	case waits && m.to != nil && m.closed:
-		return fmt.Sprintf("migrate: it moves to %v, where room is reserved for it", taskset.SortedKeys(m.to.nodes))
+		return why.Say(why.Room, "migrate: it moves to %v, where room is reserved for it", taskset.SortedKeys(m.to.nodes))
 	case waits && m.from != nil && m.closed:
-		return fmt.Sprintf("migrate: its move was given up, and it returns to one of %v, where its place is kept", taskset.SortedKeys(m.from.nodes))
+		return why.Say(why.Room, "migrate: its move was given up, and it returns to one of %v, where its place is kept", taskset.SortedKeys(m.from.nodes))
 	}
-	if text := p.unsaved(s); p.Ask && text != "" {
-		return text
+	if r := p.unsaved(s); p.Ask && !r.IsZero() {
+		return r
 	}
 	if t, _ := taskset.Waits(s, task); waits && !m.closed && !p.hasRoom(s, t) {
-		return "migrate: it begins anywhere, where there is room for what it asks for: no node has that at present"
+		return why.Say(why.Room, "migrate: it begins anywhere, where there is room for what it asks for: no node has that at present")
 	}
-	return ""
+	return why.Reason{}
 }
 
 // hasRoom reports whether the alternative to run anywhere fits on a node.

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
@@ -215,7 +216,7 @@ func TestFairShareWhy(t *testing.T) {
 		var got []string
 		for task := range v.Tasks() {
 			if task.Phase() == types.Pending {
-				got = append(got, esl.Why(v, builtin.Kinds(), task.ID, time.Now())...)
+				got = append(got, why.Summaries(esl.Why(v, builtin.Kinds(), task.ID, time.Now()))...)
 			}
 		}
 		for _, want := range []string{

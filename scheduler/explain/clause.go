@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // A clause is a predicate that says why a vector fits nowhere: "waits for 1 cpu: …". It names the
@@ -14,35 +16,68 @@ import (
 // resource is short; none is alive; none is in the required place; none has a required resource;
 // none has enough of it.
 
-// clause returns the clause about a finding, and a remedy.
-func (e *explainer) clause(f *finding) (clause, suggestion string) {
-	if f.said == "" {
-		f.said, f.remedy = e.say(f)
+// clause returns the reason of a finding, whose summary is a clause.
+func (e *explainer) clause(f *finding) why.Reason {
+	if f.said.Summary == "" {
+		f.said = e.say(f)
+		f.said.Unmet = f.unmet
+		f.said.Needs, f.said.Nodes = e.subjects(f)
 	}
-	return f.said, f.remedy
+	return f.said
 }
 
-func (e *explainer) say(f *finding) (clause, suggestion string) {
+// subjects returns the resources that a finding is about, and the nodes, the nearest first.
+func (e *explainer) subjects(f *finding) (needs []why.Missing, nodes []string) {
+	if len(f.pools) > 0 && !f.infeasible() {
+		return []why.Missing{e.missing(nil, f.pools[0])}, nil
+	}
+	if f.placeable() {
+		return nil, names(f.fits[:1])
+	}
+	about := f.short
+	if f.infeasible() {
+		about = f.tooSmall
+	}
+	if len(about) == 0 {
+		about = f.barred
+	}
+	for _, c := range about[:min(few, len(about))] {
+		nodes = append(nodes, c.node.Name)
+	}
+	if len(about) > 0 {
+		for _, l := range about[0].lacks {
+			needs = append(needs, e.missing(about[0].node, l))
+		}
+	}
+	return needs, nodes
+}
+
+// because returns a reason. Its summary is a clause, or a sentence.
+func because(cause why.Cause, summary string, suggestion types.Text) why.Reason {
+	return why.Reason{Cause: cause, Summary: summary, Suggestion: suggestion}
+}
+
+func (e *explainer) say(f *finding) why.Reason {
 	switch {
 	case len(e.nodes) == 0:
-		return "waits: no node is registered", "Start one: escher dev on this machine, or escher agent on each of several."
+		return because(why.NoNodes, "waits: no node is registered", types.Textf("Start one: %s.", action.StartNode.Of()))
 	case f.infeasible():
-		clause, suggestion = e.never(f)
-		return "can never run: " + clause, suggestion
+		r := e.never(f)
+		r.Summary = "can never run: " + r.Summary
+		return r
 	case len(f.pools) > 0:
 		return e.shortPool(f)
 	case f.placeable() && !f.allowed.IsZero():
-		return fmt.Sprintf("fits on %s, and may be placed so in %s", f.fits[0].Name, inWords(f.allowed.Sub(e.now))), ""
+		return because(why.AllowedLater, fmt.Sprintf("fits on %s, and may be placed so in %s", f.fits[0].Name, why.InWords(f.allowed.Sub(e.now))), types.Text{})
 	case f.placeable():
-		return fmt.Sprintf("fits on %s, and is about to be bound", f.fits[0].Name),
-			"If it stays so, no scheduler runs: look at escher dev or escher server, and their logs."
+		return because(why.AboutToBind, fmt.Sprintf("fits on %s, and is about to be bound", f.fits[0].Name), noScheduler())
 	}
 	return e.narrow(f)
 }
 
 // narrow finds what rules out every node. It filters the candidates need by need, and in parallel
 // the barred ones, which may be the only ones left.
-func (e *explainer) narrow(f *finding) (clause, suggestion string) {
+func (e *explainer) narrow(f *finding) why.Reason {
 	open, shut := f.short, f.barred
 	for _, x := range f.needs {
 		if !x.ID.IsPlacement() {
@@ -53,7 +88,7 @@ func (e *explainer) narrow(f *finding) (clause, suggestion string) {
 		}
 	}
 	if len(open) == 0 {
-		return e.allShut(f, shut)
+		return e.allShut(shut)
 	}
 	if large := enough(open, types.ResourceID.Physical); len(large) > 0 {
 		open = large
@@ -106,20 +141,20 @@ func filtered(list []candidate, keep func(*candidate) bool) []candidate {
 }
 
 // shutAt: the nodes of a place take no tasks at present.
-func (e *explainer) shutAt(x cluster.Need, shut []candidate) (clause, suggestion string) {
+func (e *explainer) shutAt(x cluster.Need, shut []candidate) why.Reason {
 	if len(shut) == 0 {
-		return fmt.Sprintf("waits for %s, where no node is that is also where else it has to be", nameOf("", x.ID)),
-			"Ask for one place, or label a node so."
+		return because(why.NoSuchPlace, fmt.Sprintf("waits for %s, where no node is that is also where else it has to be", why.NameOf("", x.ID)),
+			types.Textf("Ask for one place, or label a node so."))
 	}
 	if strings.HasPrefix(string(x.ID), "node/") {
-		return fmt.Sprintf("waits for %s, which is %s", nameOf("", x.ID), barredBy(shut[0].node)), unbar(shut, "ask for another place")
+		return because(why.NodesBarred, fmt.Sprintf("waits for %s, which is %s", why.NameOf("", x.ID), barredBy(shut[0].node)), unbar(shut, "Ask for another place"))
 	}
-	return fmt.Sprintf("waits for %s: %s", nameOf("", x.ID), shutWords(shut, "there")), unbar(shut, "ask for another place")
+	return because(why.NodesBarred, fmt.Sprintf("waits for %s: %s", why.NameOf("", x.ID), shutWords(shut, "there")), unbar(shut, "Ask for another place"))
 }
 
 // allShut: no node takes any task at present.
-func (e *explainer) allShut(f *finding, shut []candidate) (clause, suggestion string) {
-	return "waits: " + shutWords(shut, ""), unbar(shut, "")
+func (e *explainer) allShut(shut []candidate) why.Reason {
+	return because(why.NodesBarred, "waits: "+shutWords(shut, ""), unbar(shut, ""))
 }
 
 // shutWords says why nodes take no tasks.
@@ -134,7 +169,7 @@ func shutWords(shut []candidate, where string) string {
 	}
 	var parts []string
 	for _, r := range byFrequency(reasons) {
-		parts = append(parts, fmt.Sprintf("%s %s %s", listed(r.Nodes), is(len(r.Nodes)), r.Reason))
+		parts = append(parts, fmt.Sprintf("%s %s %s", why.Listed(r.Nodes), is(len(r.Nodes)), r.Reason))
 	}
 	if len(shut) == 1 {
 		return fmt.Sprintf("the only node%s, %s, is %s", where, shut[0].node.Name, barredBy(shut[0].node))
@@ -142,41 +177,38 @@ func shutWords(shut []candidate, where string) string {
 	return fmt.Sprintf("none of %d nodes%s takes anything new: %s", len(shut), where, strings.Join(parts, ", "))
 }
 
-// unbar returns the remedy that makes a node take tasks again, or the alternative. A command comes
-// last.
-func unbar(shut []candidate, instead string) string {
-	does := ""
+// unbar returns the remedy that makes a node take tasks again, or the alternative.
+func unbar(shut []candidate, instead string) types.Text {
+	does := func(first, later, format string, args ...any) types.Text {
+		if instead != "" {
+			return types.Textf(instead+", or "+later+format, args...)
+		}
+		return types.Textf(first+format, args...)
+	}
 	for _, c := range shut {
 		if c.node.Alive.V == nil {
-			does = "start the agent of " + c.node.Name + " again"
-			break
+			return does("Start", "start", " the agent of %s again.", c.node.Name)
 		}
 	}
-	switch node := shut[0].node; {
-	case does != "":
+	node := shut[0].node
+	switch {
 	case node.Cordon.V == nil:
-		does = "run this scheduler in the newest version that is in use"
-	default:
-		does = "take the cordon from it: escher node uncordon " + node.Name
-		if len(shut) > 1 {
-			does = "take the cordon from " + node.Name + ": escher node uncordon " + node.Name
-		}
+		return does("Run", "run", " this scheduler in the newest version that is in use.")
+	case len(shut) > 1:
+		return does("Uncordon", "uncordon", " %s: %s", node.Name, action.Uncordon.Of(node.Name))
 	}
-	if instead != "" {
-		does = instead + ", or " + does
-	}
-	return strings.ToUpper(does[:1]) + does[1:]
+	return does("Uncordon", "uncordon", " it: %s", action.Uncordon.Of(node.Name))
 }
 
 // tooSmallOpen: only nodes that take no tasks at present are large enough.
-func (e *explainer) tooSmallOpen(f *finding, open, shut []candidate) (clause, suggestion string) {
+func (e *explainer) tooSmallOpen(f *finding, open, shut []candidate) why.Reason {
 	l := firstSmall(open[0])
 	if len(shut) == 0 {
-		return fmt.Sprintf("waits for %s on one node, and %s has %s", wantOf(f.ns, l.Need), open[0].node.Name, l.capacity.Format(l.ID)),
-			fmt.Sprintf("Ask for %s %s, or add a larger node.", lessOf(l), nameOf(f.ns, l.ID))
+		return because(why.NodesTooSmall, fmt.Sprintf("waits for %s on one node, and %s has %s", wantOf(f.ns, l.Need), open[0].node.Name, l.capacity.Format(l.ID)),
+			types.Textf("Ask for %s %s, or add a larger node.", lessOf(l), why.NameOf(f.ns, l.ID)))
 	}
-	return fmt.Sprintf("waits for %s on one node: %s", wantOf(f.ns, l.Need), shutWords(shut, "so large")),
-		unbar(shut, "ask for "+lessOf(l)+" "+nameOf(f.ns, l.ID))
+	return because(why.NodesBarred, fmt.Sprintf("waits for %s on one node: %s", wantOf(f.ns, l.Need), shutWords(shut, "so large")),
+		unbar(shut, "Ask for "+lessOf(l)+" "+why.NameOf(f.ns, l.ID)))
 }
 
 func firstSmall(c candidate) lack {
@@ -189,26 +221,27 @@ func firstSmall(c candidate) lack {
 }
 
 // notGranted: no remaining node has the scoped resource of a reservation.
-func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) (clause, suggestion string) {
-	name := nameOf(f.ns, x.ID)
+func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) why.Reason {
+	name := why.NameOf(f.ns, x.ID)
 	ns, base, reservation := x.ID.Split()
 	id := cluster.ID{Namespace: ns, ID: reservation}
 	r := e.v.Reservations[id]
-	why := "See why: " + command(f.ns, "why", id)
+	waits := func(cause why.Cause, format string) why.Reason {
+		return because(cause, fmt.Sprintf("waits for %s: reservation %s "+format, name, why.Ref(f.ns, id)), seeWhy(f.ns, id))
+	}
 	switch {
 	case r == nil:
-		return fmt.Sprintf("waits for %s: there is no reservation %s", name, ref(f.ns, id)),
-			f.reserve(id, base, x)
+		return because(why.ReservationMissing, fmt.Sprintf("waits for %s: there is no reservation %s", name, why.Ref(f.ns, id)), f.reserve(id, base, x))
 	case r.Grant.V == nil:
-		return fmt.Sprintf("waits for %s: reservation %s is not granted yet", name, ref(f.ns, id)), why
+		return waits(why.ReservationWaits, "is not granted yet")
 	case r.Grant.V.Phase == types.Accumulating, r.Grant.V.Phase == types.Collecting:
-		return fmt.Sprintf("waits for %s: reservation %s is not granted yet, and collects what becomes free", name, ref(f.ns, id)), why
+		return waits(why.ReservationWaits, "is not granted yet, and collects what becomes free")
 	case r.Grant.V.Phase == types.Granting:
-		return fmt.Sprintf("waits for %s: reservation %s is about to be granted", name, ref(f.ns, id)), why
+		return waits(why.ReservationWaits, "is about to be granted")
 	case r.Grant.V.Phase == types.Releasing:
-		return fmt.Sprintf("waits for %s: reservation %s was given up, and what is drawn on it is being released", name, ref(f.ns, id)), why
+		return waits(why.ReservationEnds, "was given up, and what is drawn on it is being released")
 	case len(shut) > 0:
-		return fmt.Sprintf("waits for %s: %s", name, shutWords(shut, "of it")), unbar(shut, "")
+		return because(why.NodesBarred, fmt.Sprintf("waits for %s: %s", name, shutWords(shut, "of it")), unbar(shut, ""))
 	}
 	var at []string
 	for _, g := range r.Grant.V.Nodes {
@@ -220,23 +253,24 @@ func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) (cl
 	}
 	if len(at) == 0 {
 		f.stuck = true
-		return fmt.Sprintf("cannot run as long as reservation %s is as it is: that holds no %s", ref(f.ns, id), base),
-			fmt.Sprintf("Ask for what it holds, or make it anew: escher describe %s", id.ID)
+		return because(why.ReservationLacks, fmt.Sprintf("cannot run as long as reservation %s is as it is: that holds no %s", why.Ref(f.ns, id), base),
+			types.Textf("Ask for what it holds, or make it anew: %s", action.Describe.Of(id.ID)))
 	}
-	return fmt.Sprintf("waits for %s: reservation %s holds it on %s, and not where the rest is", name, ref(f.ns, id), listed(at)),
-		"Ask for what is in one place."
+	return because(why.ReservationLacks, fmt.Sprintf("waits for %s: reservation %s holds it on %s, and not where the rest is", name, why.Ref(f.ns, id), why.Listed(at)),
+		types.Textf("Ask for what is in one place."))
 }
 
 // notThere: no remaining node has the ephemeral resource.
-func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate) (clause, suggestion string) {
-	name, want := nameOf(f.ns, x.ID), amountOf(f.ns, x.ID, x.Amount)
+func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate) why.Reason {
+	name, want := why.NameOf(f.ns, x.ID), why.AmountOf(f.ns, x.ID, x.Amount)
 	if elsewhere := having(f.short, x); len(elsewhere) > 0 {
 		here := left[0].node.Name
-		return fmt.Sprintf("waits for %s on %s, where the rest of what it asks for is: it is only on %s", want, listed(nodesOf(left)), listed(nodesOf(elsewhere))),
-			"Set it there: " + f.setResource(x.ID, x.Amount, "--node "+here)
+		return because(why.ResourceElsewhere,
+			fmt.Sprintf("waits for %s on %s, where the rest of what it asks for is: it is only on %s", want, why.Listed(nodesOf(left)), why.Listed(nodesOf(elsewhere))),
+			types.Textf("Set it there: %s", f.setOn(x.ID, x.Amount, here)))
 	}
 	if len(shut) > 0 {
-		return fmt.Sprintf("waits for %s: %s", want, shutWords(shut, "with it")), unbar(shut, "set it on another one")
+		return because(why.NodesBarred, fmt.Sprintf("waits for %s: %s", want, shutWords(shut, "with it")), unbar(shut, "Set it on another one"))
 	}
 	for _, n := range e.nodes {
 		own := n.Own[x.ID]
@@ -244,56 +278,60 @@ func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate)
 			continue
 		}
 		if n.Alive.V == nil {
-			return fmt.Sprintf("waits for %s, which was set on %s, and that is not alive", want, n.Name),
-				"Set it on another node: " + f.setResource(x.ID, x.Amount, "--node "+left[0].node.Name)
+			return because(why.ResourceMissing, fmt.Sprintf("waits for %s, which was set on %s, and that is not alive", want, n.Name),
+				types.Textf("Set it on another node: %s", f.setOn(x.ID, x.Amount, left[0].node.Name)))
 		}
-		return fmt.Sprintf("waits for %s, which was set in a former session of %s, and is void since", want, n.Name),
-			"Set it again: " + f.setResource(x.ID, x.Amount, "--node "+n.Name)
+		return because(why.ResourceMissing, fmt.Sprintf("waits for %s, which was set in a former session of %s, and is void since", want, n.Name),
+			types.Textf("Set it again: %s", f.setOn(x.ID, x.Amount, n.Name)))
 	}
 	if c := e.v.Everywhere[x.ID]; c != nil {
-		return fmt.Sprintf("waits for %s, which is on the nodes that a selector picks, and none of them takes anything at present", want),
-			"Look at escher resources, and set it elsewhere."
+		return because(why.NodesBarred, fmt.Sprintf("waits for %s, which is on the nodes that a selector picks, and none of them takes anything at present", want),
+			types.Textf("See where it is, and set it elsewhere: %s", action.ListResources.Of()))
 	}
-	create := func() string { return f.setResource(x.ID, x.Amount, "--node "+left[0].node.Name) }
+	create := func() action.Action { return f.setOn(x.ID, x.Amount, left[0].node.Name) }
 	given := e.providers(x.ID)
-	others := slices.DeleteFunc(slices.Clone(given), func(p Provider) bool { return p.ID == e.self })
+	others := slices.DeleteFunc(slices.Clone(given), func(p why.Provider) bool { return p.ID == e.self })
 	switch {
-	case len(others) > 0 && others[0].Phase == types.Pending && slices.Contains(others[0].waits, e.self):
-		return fmt.Sprintf("waits for %s, which %s is to provide, and that waits for it", want, others[0].ID),
-			"Each waits for the other, for ever. To break the circle: " + create()
+	case len(others) > 0 && others[0].Phase == types.Pending && slices.Contains(others[0].Waits, e.self):
+		return because(why.Circle, fmt.Sprintf("waits for %s, which %s is to provide, and that waits for it", want, others[0].ID),
+			types.Textf("Each waits for the other, for ever. To break the circle: %s", create()))
 	case len(others) > 0:
 		return e.provided(f.ns, want, others)
 	case len(given) > 0:
-		return fmt.Sprintf("waits for %s, which nothing but itself is to provide", want),
-			"It waits for itself, for ever, unless somebody creates it: " + create()
+		return because(why.Circle, fmt.Sprintf("waits for %s, which nothing but itself is to provide", want),
+			types.Textf("It waits for itself, for ever, unless somebody creates it: %s", create()))
 	}
-	return fmt.Sprintf("waits for %s: there is no %s anywhere", want, name), "Somebody has to create it: " + create()
+	return because(why.ResourceMissing, fmt.Sprintf("waits for %s: there is no %s anywhere", want, name), types.Textf("Somebody has to create it: %s", create()))
 }
 
 // provided: tasks should provide the missing resource, or should have.
-func (e *explainer) provided(ns, want string, given []Provider) (clause, suggestion string) {
+func (e *explainer) provided(ns, want string, given []why.Provider) why.Reason {
 	p := given[0]
-	why := "See why: escher why " + p.ID
+	id := cluster.ID{Namespace: ns, ID: p.ID}
+	again := types.Textf("Run it again, or create it yourself: %s", action.CreateResource.Of())
+	r := why.Reason{Cause: why.ProviderAwaited, Suggestion: seeWhy(ns, id), Awaits: []why.Object{{Kind: why.KindTask, Namespace: ns, ID: p.ID}}}
 	switch {
 	case p.Phase == types.Pending:
-		return fmt.Sprintf("waits for %s, which %s is to provide, and that waits itself", want, p.ID), why
+		r.Summary = fmt.Sprintf("waits for %s, which %s is to provide, and that waits itself", want, p.ID)
 	case !p.Phase.Ended() && p.When == types.WhenSucceeded:
-		return fmt.Sprintf("waits for %s, which %s provides when it has succeeded: it is %s on %s", want, p.ID, p.Phase, p.Node), "See how far that is: escher why " + p.ID
+		r.Summary = fmt.Sprintf("waits for %s, which %s provides when it has succeeded: it is %s on %s", want, p.ID, p.Phase, p.Node)
+		r.Suggestion = types.Textf("See how far that is: %s", explained(ns, id))
 	case !p.Phase.Ended():
-		return fmt.Sprintf("waits for %s, which %s provides when it runs: it is %s on %s", want, p.ID, p.Phase, p.Node), why
+		r.Summary = fmt.Sprintf("waits for %s, which %s provides when it runs: it is %s on %s", want, p.ID, p.Phase, p.Node)
 	case p.When != types.WhenSucceeded:
-		return fmt.Sprintf("waits for %s, which %s provided while it ran: it has ended", want, p.ID), "Run it again, or " + lower(createIt)
+		return because(why.ProviderEnded, fmt.Sprintf("waits for %s, which %s provided while it ran: it has ended", want, p.ID), again)
 	case p.Phase == types.Succeeded:
-		return fmt.Sprintf("waits for %s, which %s left behind on %s, and which is gone: it was removed, or the node's session ended", want, p.ID, p.Node),
-			"Run it again, or " + lower(createIt)
+		return because(why.ProviderEnded,
+			fmt.Sprintf("waits for %s, which %s left behind on %s, and which is gone: it was removed, or the node's session ended", want, p.ID, p.Node), again)
+	default:
+		return because(why.ProviderEnded, fmt.Sprintf("waits for %s, which %s was to provide when it had succeeded: it %s", want, p.ID, p.Phase),
+			types.Textf("See why: %s; then run it again.", explained(ns, id)))
 	}
-	return fmt.Sprintf("waits for %s, which %s was to provide when it had succeeded: it %s", want, p.ID, p.Phase), why + "; then run it again."
+	return r
 }
 
-const createIt = "Create it yourself: escher set-resource --help"
-
 // tooLow: an ephemeral resource exists, but its capacity is permanently too low.
-func (e *explainer) tooLow(f *finding, open []candidate) (clause, suggestion string) {
+func (e *explainer) tooLow(f *finding, open []candidate) why.Reason {
 	c := open[0]
 	var l lack
 	for _, x := range c.lacks {
@@ -312,14 +350,15 @@ func (e *explainer) tooLow(f *finding, open []candidate) (clause, suggestion str
 		if l.Devices != nil {
 			return e.notInGrant(f, l, c.node, reservation)
 		}
-		return fmt.Sprintf("cannot run as long as reservation %s is as it is: it asks for %s, and that holds %s %s", reservation, want, l.capacity.Format(l.ID), at),
-			fmt.Sprintf("Ask for at most %s, or make the reservation anew with a larger bundle: escher unreserve %s", amountOf(f.ns, l.ID, l.capacity), reservation)
+		return because(why.ReservationLacks,
+			fmt.Sprintf("cannot run as long as reservation %s is as it is: it asks for %s, and that holds %s %s", reservation, want, l.capacity.Format(l.ID), at),
+			types.Textf("Ask for at most %s, or make the reservation anew with a larger bundle: %s", why.AmountOf(f.ns, l.ID, l.capacity), action.Unreserve.Of(reservation)))
 	}
-	set := f.setResource(l.ID, l.Amount, e.flagFor(c.node, l.ID))
+	set := e.setLike(f, c.node, l.ID, l.Amount)
 	if l.capacity == 0 {
-		return fmt.Sprintf("waits for %s, whose capacity is 0 on %s: it is closed", want, listed(nodesOf(open))), "Open it: " + set
+		return because(why.Closed, fmt.Sprintf("waits for %s, whose capacity is 0 on %s: it is closed", want, why.Listed(nodesOf(open))), types.Textf("Open it: %s", set))
 	}
-	return fmt.Sprintf("waits for %s, and its capacity is %s %s", want, l.capacity.Format(l.ID), at), "Ask for less, or raise it: " + set
+	return because(why.CapacityLow, fmt.Sprintf("waits for %s, and its capacity is %s %s", want, l.capacity.Format(l.ID), at), types.Textf("Ask for less, or raise it: %s", set))
 }
 
 func nodesOf(list []candidate) []string {
@@ -332,19 +371,35 @@ func nodesOf(list []candidate) []string {
 }
 
 // reserve returns the advice to make a reservation that a need draws on, and records it as unmet.
-func (f *finding) reserve(id cluster.ID, base string, x cluster.Need) string {
-	f.unmet = ref(f.ns, id)
-	return fmt.Sprintf("Reserve it: escher reserve %s --bundle %s=%s", id.ID, base, x.Amount.Format(x.ID))
+func (f *finding) reserve(id cluster.ID, base string, x cluster.Need) types.Text {
+	f.unmet = why.Ref(f.ns, id)
+	return types.Textf("Reserve it: %s", action.ReserveBundle.Of(id.ID, base, x.Amount.Format(x.ID)))
 }
 
-// setResource returns the command that sets a resource, and records that as unmet.
-func (f *finding) setResource(rid types.ResourceID, q types.Quantity, where string) string {
-	f.unmet = nameOf(f.ns, rid)
-	text := fmt.Sprintf("escher set-resource %s %s %s", f.unmet, q.Format(rid), where)
-	if of, name, _ := rid.Split(); of != f.ns {
-		text = fmt.Sprintf("escher set-resource %s %s %s --namespace %s", name, q.Format(rid), where, of)
+// setOn returns the action that sets a resource on a node, and records that as unmet.
+func (f *finding) setOn(rid types.ResourceID, q types.Quantity, node string) action.Action {
+	return f.set(rid, q, action.SetOnNode, node)
+}
+
+// setInCluster returns the action that sets a cluster-wide resource, and records that as unmet.
+func (f *finding) setInCluster(rid types.ResourceID, q types.Quantity) action.Action {
+	return f.set(rid, q, action.SetInCluster)
+}
+
+func (f *finding) set(rid types.ResourceID, q types.Quantity, verb action.Verb, where ...string) action.Action {
+	f.unmet = why.NameOf(f.ns, rid)
+	name, in := f.unmet, ""
+	if of, base, _ := rid.Split(); of != f.ns {
+		name, in = base, of
 	}
-	return text
+	return verb.Of(append([]string{name, q.Format(rid)}, where...)...).In(in)
 }
 
-func lower(text string) string { return strings.ToLower(text[:1]) + text[1:] }
+// setLike returns the action that sets a resource the way it is set on a node: there, or on every
+// node.
+func (e *explainer) setLike(f *finding, n *cluster.Node, rid types.ResourceID, q types.Quantity) action.Action {
+	if own := n.Own[rid]; e.v.Everywhere[rid] != nil && (own == nil || own.V.NodeSession != n.Session()) {
+		return f.set(rid, q, action.SetOnEveryNode)
+	}
+	return f.setOn(rid, q, n.Name)
+}

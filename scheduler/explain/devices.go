@@ -7,7 +7,9 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Texts about requests that restrict the devices: amounts and free amounts count only matching
@@ -15,7 +17,7 @@ import (
 
 // wantOf is a need in words: "4 gpu of model H100".
 func wantOf(ns string, x cluster.Need) string {
-	return amountOf(ns, x.ID, x.Amount) + which(x)
+	return why.AmountOf(ns, x.ID, x.Amount) + which(x)
 }
 
 // which describes the wanted devices, for use after the resource name.
@@ -88,12 +90,12 @@ func inventory(devices []match.Slot) string {
 	for i, kind := range kinds {
 		kinds[i] = fmt.Sprintf("%d %s", counts[kind], kind)
 	}
-	return listed(kinds)
+	return why.Listed(kinds)
 }
 
 // noneSuch says why no registered node has enough of the wanted devices, if some have enough of any
 // kind; ok is false if none have.
-func (e *explainer) noneSuch(f *finding, x cluster.Need, placed []candidate, where string) (reason, suggestion string, ok bool) {
+func (e *explainer) noneSuch(f *finding, x cluster.Need, placed []candidate, where string) (r why.Reason, ok bool) {
 	anyOf := cluster.Need{ID: x.ID, Amount: x.Amount}
 	var most types.Quantity
 	nearest, large := placed[0].node, false
@@ -104,32 +106,33 @@ func (e *explainer) noneSuch(f *finding, x cluster.Need, placed []candidate, whe
 		}
 	}
 	if x.Devices == nil || !large {
-		return "", "", false
+		return why.Reason{}, false
 	}
 	want, devices := wantOf(f.ns, x), e.d.Slots(nearest, x.ID, nil)
 	of := plural(len(placed), nearest.Name+where, fmt.Sprintf("none of %d nodes%s", len(placed), where))
 	has := plural(len(placed), "has none", "has any")
 	switch {
 	case len(devices) == 0:
-		return fmt.Sprintf("it asks for %s, and %s%s does not say which %s it has", want, nearest.Name, where, x.ID),
-			fmt.Sprintf("Leave out which devices, or have the agent of %s report them: escher gpus lists those that are known.", nearest.Name), true
+		return because(why.DevicesUnknown, fmt.Sprintf("it asks for %s, and %s%s does not say which %s it has", want, nearest.Name, where, x.ID),
+			types.Textf("Leave out which devices, or have the agent of %s report them. See those that are known: %s.", nearest.Name, action.ListDevices.Of())), true
 	case most == 0:
-		return fmt.Sprintf("it asks for %s, and %s %s: %s has %s", want, of, has, nearest.Name, inventory(devices)),
-			"Ask for devices that there are, or add a node that has such: escher gpus lists them.", true
+		return because(why.NoSuchDevices, fmt.Sprintf("it asks for %s, and %s %s: %s has %s", want, of, has, nearest.Name, inventory(devices)),
+			types.Textf("Ask for devices that there are (%s), or add a node that has such.", action.ListDevices.Of())), true
 	case most < x.Amount:
-		return fmt.Sprintf("it asks for %s, and %s, which comes closest%s, has %s such", want, nearest.Name, where, most.Format(x.ID)),
-			fmt.Sprintf("Ask for at most %s, or add a node that has more of them.", amountOf(f.ns, x.ID, most)), true
+		return because(why.NoSuchDevices, fmt.Sprintf("it asks for %s, and %s, which comes closest%s, has %s such", want, nearest.Name, where, most.Format(x.ID)),
+			types.Textf("Ask for at most %s, or add a node that has more of them.", why.AmountOf(f.ns, x.ID, most))), true
 	}
-	return fmt.Sprintf("it asks for %s, and nowhere%s do so many lie so: %s, which comes closest, has %s that do not", want, where, nearest.Name, most.Format(x.ID)),
-		"Ask for fewer, or leave the topology out: escher gpus shows how they lie.", true
+	return because(why.NoSuchDevices,
+		fmt.Sprintf("it asks for %s, and nowhere%s do so many lie so: %s, which comes closest, has %s that do not", want, where, nearest.Name, most.Format(x.ID)),
+		types.Textf("Ask for fewer, or leave the topology out. See how they lie: %s.", action.ListDevices.Of())), true
 }
 
 // holdSuch returns the holders of a device that x accepts on n.
-func (e *explainer) holdSuch(n *cluster.Node, x cluster.Need, holders []Holder) []Holder {
+func (e *explainer) holdSuch(n *cluster.Node, x cluster.Need, holders []why.Holder) []why.Holder {
 	if x.Devices == nil {
 		return holders
 	}
-	var out []Holder
+	var out []why.Holder
 	for _, h := range holders {
 		if slices.ContainsFunc(h.Devices, func(id string) bool { d := match.DeviceOf(n, id); return d != nil && x.Devices.Takes(d) }) {
 			out = append(out, h)
@@ -166,8 +169,8 @@ func lessOf(l lack) string {
 }
 
 // notInGrant: a reservation does not hold the wanted devices.
-func (e *explainer) notInGrant(f *finding, l lack, n *cluster.Node, reservation string) (clause, suggestion string) {
-	return fmt.Sprintf("cannot run as long as reservation %s is as it is: it asks for %s, and that holds on %s %s",
-			reservation, wantOf(f.ns, l.Need), n.Name, inventory(e.d.Slots(n, l.ID, nil))),
-		fmt.Sprintf("Ask for devices that it holds, or make the reservation anew with such devices: escher unreserve %s", reservation)
+func (e *explainer) notInGrant(f *finding, l lack, n *cluster.Node, reservation string) why.Reason {
+	return because(why.ReservationLacks, fmt.Sprintf("cannot run as long as reservation %s is as it is: it asks for %s, and that holds on %s %s",
+		reservation, wantOf(f.ns, l.Need), n.Name, inventory(e.d.Slots(n, l.ID, nil))),
+		types.Textf("Ask for devices that it holds, or make the reservation anew with such devices: %s", action.Unreserve.Of(reservation)))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // gpusOn registers a node with the given devices: see gpu.
@@ -111,7 +112,7 @@ func TestWhatIsSaidOfDevices(t *testing.T) {
 			x := w.explain(s.asked())
 			t.Logf("%s:\n%s\n→ %s", s.name, x.Summary, x.Suggestion)
 			for _, part := range want[s.name] {
-				if text := strings.Join(x.Lines(true), "\n"); !strings.Contains(text, part) {
+				if text := strings.Join(x.Lines(true, action.Action.String), "\n"); !strings.Contains(text, part) {
 					t.Errorf("%s: %q is not in\n%s", s.name, part, text)
 				}
 			}

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,13 +10,15 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // holdersOn returns the holders of rid on n: leaving tasks first, then the largest.
-func (e *explainer) holdersOn(n *cluster.Node, rid types.ResourceID) []Holder {
-	var out []Holder
+func (e *explainer) holdersOn(n *cluster.Node, rid types.ResourceID) []why.Holder {
+	var out []why.Holder
 	e.read.bound(n)
 	e.read.grants()
 	for _, b := range scheduler.SortedBindings(n) {
@@ -34,8 +35,8 @@ func (e *explainer) holdersOn(n *cluster.Node, rid types.ResourceID) []Holder {
 }
 
 // holdersOfPool returns the holders of a cluster-wide resource, in the same order.
-func (e *explainer) holdersOfPool(rid types.ResourceID) []Holder {
-	var out []Holder
+func (e *explainer) holdersOfPool(rid types.ResourceID) []why.Holder {
+	var out []why.Holder
 	e.read.bindings()
 	e.read.grants()
 	for _, n := range e.v.Nodes {
@@ -61,29 +62,29 @@ func (e *explainer) holdersOfPool(rid types.ResourceID) []Holder {
 }
 
 // inOrderOfEnd sorts holders: leaving ones first, then the largest.
-func inOrderOfEnd(holders []Holder) []Holder {
-	stays := func(h Holder) int {
+func inOrderOfEnd(holders []why.Holder) []why.Holder {
+	stays := func(h why.Holder) int {
 		if h.Leaving == "" {
 			return 1
 		}
 		return 0
 	}
-	slices.SortFunc(holders, func(a, b Holder) int {
-		return cmp.Or(cmp.Compare(stays(a), stays(b)), cmp.Compare(b.amount, a.amount), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Node, b.Node))
+	slices.SortFunc(holders, func(a, b why.Holder) int {
+		return cmp.Or(cmp.Compare(stays(a), stays(b)), cmp.Compare(b.Quantity, a.Quantity), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Node, b.Node))
 	})
 	return holders
 }
 
 // bindingHolds returns the amount of rid that a binding holds.
-func (e *explainer) bindingHolds(b *cluster.Binding, rid types.ResourceID, pool bool) []Holder {
+func (e *explainer) bindingHolds(b *cluster.Binding, rid types.ResourceID, pool bool) []why.Holder {
 	if b.Info.V == nil {
 		return nil
 	}
-	h := Holder{
-		Kind: KindTask, ID: b.Task.ID.ID, Namespace: b.Task.ID.Namespace, Resource: rid, Node: b.Node.Name, EndsBy: endOf(b.Info.V),
+	h := why.Holder{
+		Kind: why.KindTask, ID: b.Task.ID.ID, Namespace: b.Task.ID.Namespace, Resource: rid, Node: b.Node.Name, EndsBy: endOf(b.Info.V),
 	}
 	if h.EndsBy != nil {
-		h.left = h.EndsBy.Sub(e.now)
+		h.Left = h.EndsBy.Sub(e.now)
 	}
 	if t := e.v.Task(b.Task.ID); t != nil {
 		h.Phase = string(t.Phase())
@@ -106,23 +107,23 @@ func leavingAs(stop *types.Stop) string {
 }
 
 // holding completes h with the amount of rid in holds; no holder if there is none.
-func holding(h Holder, holds []types.Holding, n *cluster.Node, rid types.ResourceID, pool bool) []Holder {
+func holding(h why.Holder, holds []types.Holding, n *cluster.Node, rid types.ResourceID, pool bool) []why.Holder {
 	for _, x := range holds {
 		if x.Cluster != pool || !takes(x, n, rid) {
 			continue
 		}
-		h.amount += x.Amount
+		h.Quantity += x.Amount
 		for _, dev := range x.Devices {
 			if x.Resource == rid {
 				h.Devices = append(h.Devices, dev.ID)
 			}
 		}
 	}
-	if h.amount == 0 {
+	if h.Quantity == 0 {
 		return nil
 	}
-	h.Amount = h.amount.Format(rid)
-	return []Holder{h}
+	h.Amount = h.Quantity.Format(rid)
+	return []why.Holder{h}
 }
 
 // takes reports whether a holding reduces rid on n. A port is the same whether requested by number
@@ -152,14 +153,14 @@ func endOf(b *cluster.BindingValue) *time.Time {
 }
 
 // grantHolds returns the amount of rid that a grant holds on a node.
-func (e *explainer) grantHolds(r *cluster.Reservation, node string, rid types.ResourceID, pool bool) []Holder {
+func (e *explainer) grantHolds(r *cluster.Reservation, node string, rid types.ResourceID, pool bool) []why.Holder {
 	g := r.Grant.V
 	if g == nil {
 		return nil
 	}
-	h := Holder{Kind: KindReservation, ID: r.ID.ID, Namespace: r.ID.Namespace, Resource: rid, Node: node, Phase: string(g.Phase), grant: true}
+	h := why.Holder{Kind: why.KindReservation, ID: r.ID.ID, Namespace: r.ID.Namespace, Resource: rid, Node: node, Phase: string(g.Phase), Granted: true}
 	if t := e.v.Task(r.ID); g.Task != 0 {
-		h.Kind = KindTask
+		h.Kind = why.KindTask
 		if t != nil && t.Info.V != nil {
 			h.Priority = t.Info.V.Priority
 		}
@@ -169,16 +170,16 @@ func (e *explainer) grantHolds(r *cluster.Reservation, node string, rid types.Re
 	out := holding(h, g.On(node), e.v.Nodes[node], rid, pool)
 	if len(out) > 0 && scheduler.ReturnsDrawn(r, node) {
 		// The grant only holds what tasks still draw on.
-		out[0].amount = e.v.Nodes[node].Used(rid.Scope(r.ID.Namespace, r.ID.ID))
-		out[0].Amount = out[0].amount.Format(rid)
+		out[0].Quantity = e.v.Nodes[node].Used(rid.Scope(r.ID.Namespace, r.ID.ID))
+		out[0].Amount = out[0].Quantity.Format(rid)
 	}
 	return out
 }
 
 // draftHolds returns the holdings of tasks and reservations that the draft places; the empty node
 // stands for pools.
-func (e *explainer) draftHolds(node string, rid types.ResourceID) []Holder {
-	var out []Holder
+func (e *explainer) draftHolds(node string, rid types.ResourceID) []why.Holder {
+	var out []why.Holder
 	for _, b := range e.d.Binds {
 		e.looks++
 		t := e.v.Task(b.Task)
@@ -187,8 +188,8 @@ func (e *explainer) draftHolds(node string, rid types.ResourceID) []Holder {
 		}
 		for _, x := range scheduler.Vectors(e.v, t)[b.Alternative] {
 			if x.ID == rid {
-				out = append(out, Holder{
-					Kind: KindTask, ID: b.Task.ID, Namespace: b.Task.Namespace, Resource: rid, Node: b.Node, amount: x.Amount,
+				out = append(out, why.Holder{
+					Kind: why.KindTask, ID: b.Task.ID, Namespace: b.Task.Namespace, Resource: rid, Node: b.Node, Quantity: x.Amount,
 					Amount: x.Amount.Format(rid), Priority: t.Info.V.Priority, Phase: string(types.Pending),
 				})
 			}
@@ -208,24 +209,15 @@ func (e *explainer) draftHolds(node string, rid types.ResourceID) []Holder {
 	return out
 }
 
-// nameIn returns the name of a holder as a namespace knows it.
-func (h *Holder) nameIn(ns string) string {
-	name := ref(ns, cluster.ID{Namespace: h.Namespace, ID: h.ID})
-	if h.Kind == KindReservation {
-		return "reservation " + name
-	}
-	return name
-}
-
-// remedy says which holders must end before an amount is free, and how to end them; empty if no
+// remedy says which holders must end before an amount is free, and how to end them; nothing if no
 // holder is known.
-func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) string {
-	var enough []Holder
+func (e *explainer) remedy(ns string, holders []why.Holder, wanted types.Quantity) (does types.Text, awaits []why.Object) {
+	var enough []why.Holder
 	collector := ""
 	for _, h := range holders {
 		if e.collectsForKin(ns, h) {
-			wanted -= h.amount
-			collector = h.nameIn(ns)
+			wanted -= h.Quantity
+			collector = h.NameIn(ns)
 		}
 	}
 	for _, h := range holders {
@@ -233,88 +225,99 @@ func (e *explainer) remedy(ns string, holders []Holder, wanted types.Quantity) s
 			break
 		}
 		if !e.collectsForKin(ns, h) {
-			wanted -= h.amount
+			wanted -= h.Quantity
 			enough = append(enough, h)
 		}
 	}
 	switch {
 	case len(enough) == 0 && collector != "":
-		return fmt.Sprintf("It goes on when %s hands over what it has collected for it.", collector)
+		return types.Textf("It goes on when %s hands over what it has collected for it.", collector), nil
 	case len(enough) == 0:
-		return ""
+		return types.Text{}, nil
 	}
+	for _, h := range enough[:min(few, len(enough))] {
+		awaits = append(awaits, why.Object{Kind: h.Kind, Namespace: h.Namespace, ID: h.ID})
+	}
+	return e.await(ns, enough), awaits
+}
+
+// await says that holders must end, and how to end the first that was not told to.
+func (e *explainer) await(ns string, enough []why.Holder) types.Text {
 	who := make([]string, len(enough))
 	for i := range enough {
-		who[i] = enough[i].nameIn(ns)
+		who[i] = enough[i].NameIn(ns)
 	}
 	first := enough[0]
 	if last := enough[len(enough)-1]; last.Leaving != "" {
-		return fmt.Sprintf("It goes on when %s %s, which %s being %s.", listed(who), plural(len(enough), "ends", "end"), is(len(enough)), last.Leaving)
+		return types.Textf("It goes on when %s %s, which %s being %s.", why.Listed(who), plural(len(enough), "ends", "end"), is(len(enough)), last.Leaving)
 	}
-	// A leaving holder needs no command.
-	stays := slices.IndexFunc(enough, func(h Holder) bool { return h.Leaving == "" && e.ending(ns, h) != "" })
-	end, named := "", "the first"
-	if stays >= 0 {
-		end = e.ending(ns, enough[stays])
+	// A leaving holder needs no action.
+	var end types.Text
+	named := "the first"
+	for i, h := range enough {
+		does, ok := e.ending(ns, h)
+		if h.Leaving != "" || !ok {
+			continue
+		}
+		if i > 0 {
+			named = who[i]
+		}
+		switch {
+		case len(enough) > 1:
+			end = types.Textf(" To end %s now: %s", named, does)
+		case first.Kind == why.KindTask:
+			end = types.Textf(" To end it now: %s", does)
+		default:
+			end = types.Textf(" To do so now: %s", does)
+		}
+		break
 	}
-	if stays > 0 {
-		named = who[stays]
-	}
-	id := cluster.ID{Namespace: first.Namespace, ID: first.ID}
-	have := amountOf(ns, first.Resource, first.amount)
+	have := why.AmountOf(ns, first.Resource, first.Quantity)
 	if first.Node != "" {
 		have += " on " + first.Node
 	}
 	switch {
 	case len(enough) > 1:
-		return fmt.Sprintf("It goes on when %s end, which hold what it waits for.%s", listed(who), said(" To end "+named+" now: ", end))
-	case first.Kind == KindTask:
-		return fmt.Sprintf("It goes on when %s ends, which holds %s.%s", who[0], have, said(" To end it now: ", end))
+		return types.Textf("It goes on when %s end, which hold what it waits for.%s", why.Listed(who), end)
+	case first.Kind == why.KindTask:
+		return types.Textf("It goes on when %s ends, which holds %s.%s", who[0], have, end)
 	case first.Phase != string(types.Granted):
-		return fmt.Sprintf("It goes on when %s lets go of %s. See what that waits for: %s", who[0], have, command(ns, "why", id))
+		return types.Textf("It goes on when %s lets go of %s. See what that waits for: %s", who[0], have, explained(ns, cluster.ID{Namespace: first.Namespace, ID: first.ID}))
 	}
-	return fmt.Sprintf("It goes on when %s is given up, which holds %s.%s", who[0], have, said(" To do so now: ", end))
+	return types.Textf("It goes on when %s is given up, which holds %s.%s", who[0], have, end)
 }
 
 // collectsForKin reports whether a holder is an AtOnce reservation that collects for the explained
 // job.
-func (e *explainer) collectsForKin(ns string, h Holder) bool {
+func (e *explainer) collectsForKin(ns string, h why.Holder) bool {
 	r := e.v.Reservations[cluster.ID{Namespace: h.Namespace, ID: h.ID}]
-	return h.Kind == KindReservation && h.Namespace == ns && e.kin != "" && scheduler.IsAtOnce(r) && r.Info.V.Job == e.kin && !r.Info.V.ForItself
+	return h.Kind == why.KindReservation && h.Namespace == ns && e.kin != "" && scheduler.IsAtOnce(r) && r.Info.V.Job == e.kin && !r.Info.V.ForItself
 }
 
-// ending is the command that ends a holder; empty where that is bad advice. A holder of the same
-// job supports the waiting task or has its place by the same policy. A planned one cannot be
+// ending is the action that ends a holder; ok is false where that is bad advice. A holder of the
+// same job supports the waiting task or has its place by the same policy. A planned one cannot be
 // stopped. A policy renews its reservations, or their tasks are lost.
-func (e *explainer) ending(ns string, h Holder) string {
+func (e *explainer) ending(ns string, h why.Holder) (does action.Action, ok bool) {
 	id := cluster.ID{Namespace: h.Namespace, ID: h.ID}
 	job := ""
-	if r := e.v.Reservations[id]; h.Kind == KindReservation && r != nil && r.Info.V != nil {
+	if r := e.v.Reservations[id]; h.Kind == why.KindReservation && r != nil && r.Info.V != nil {
 		job = r.Info.V.Job
-	} else if t := e.v.Task(id); h.Kind == KindTask && t != nil && t.Info.V != nil {
+	} else if t := e.v.Task(id); h.Kind == why.KindTask && t != nil && t.Info.V != nil {
 		job = t.Info.V.Job
 	}
 	switch {
 	case e.planned[id], job != "" && job == e.kin && h.Namespace == ns:
-		return ""
-	case h.Kind == KindReservation && job != "":
-		return command(ns, "stop", cluster.ID{Namespace: h.Namespace, ID: job})
-	case h.Kind == KindReservation:
-		return command(ns, "unreserve", id)
+		return action.Action{}, false
+	case h.Kind == why.KindReservation && job != "":
+		return doing(action.Stop, ns, cluster.ID{Namespace: h.Namespace, ID: job}), true
+	case h.Kind == why.KindReservation:
+		return doing(action.Unreserve, ns, id), true
 	}
-	return command(ns, "stop", id)
-}
-
-// said prefixes a text unless it is empty.
-func said(before, text string) string {
-	if text == "" {
-		return ""
-	}
-	return before + text
+	return doing(action.Stop, ns, id), true
 }
 
 // providers returns the live tasks that provide rid or will; otherwise the ended ones.
-func (e *explainer) providers(rid types.ResourceID) []Provider {
+func (e *explainer) providers(rid types.ResourceID) []why.Provider {
 	out, ok := e.given[rid]
 	if !ok {
 		out = e.searchProviders(rid)
@@ -323,7 +326,7 @@ func (e *explainer) providers(rid types.ResourceID) []Provider {
 	return out
 }
 
-func (e *explainer) searchProviders(rid types.ResourceID) []Provider {
+func (e *explainer) searchProviders(rid types.ResourceID) []why.Provider {
 	ns, name, _ := rid.Split()
 	e.read.tasks(ns)
 	var live, ended []*cluster.Task
@@ -342,7 +345,7 @@ func (e *explainer) searchProviders(rid types.ResourceID) []Provider {
 		live = ended
 	}
 	slices.SortFunc(live, func(a, b *cluster.Task) int { return byPhase(a, b) })
-	var out []Provider
+	var out []why.Provider
 	for _, t := range live[:min(3, len(live))] {
 		for _, p := range t.Info.V.Provides {
 			if p.Name == name {
@@ -374,8 +377,8 @@ func byPhase(a, b *cluster.Task) int {
 	return strings.Compare(a.ID.ID, b.ID.ID)
 }
 
-func (e *explainer) provider(rid types.ResourceID, t *cluster.Task, p types.Provide) Provider {
-	out := Provider{ID: t.ID.ID, Resource: rid, Amount: p.Amount.Format(rid), When: p.When, Phase: t.Phase()}
+func (e *explainer) provider(rid types.ResourceID, t *cluster.Task, p types.Provide) why.Provider {
+	out := why.Provider{ID: t.ID.ID, Resource: rid, Amount: p.Amount.Format(rid), When: p.When, Phase: t.Phase()}
 	if t.Status.V != nil {
 		out.Node = t.Status.V.Node
 	}
@@ -383,10 +386,10 @@ func (e *explainer) provider(rid types.ResourceID, t *cluster.Task, p types.Prov
 		return out
 	}
 	of := e.within()
-	if why, err := of.task(t.ID); err == nil {
-		out.Why = why.Summary
-		for _, p := range why.Providers {
-			out.waits = append(out.waits, p.ID)
+	if x, err := of.task(t.ID); err == nil {
+		out.Why = x.Summary
+		for _, p := range x.Providers {
+			out.Waits = append(out.Waits, p.ID)
 		}
 	}
 	e.looks = of.looks

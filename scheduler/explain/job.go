@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // shapesExplained bounds the shapes of waiting tasks explained per job or node: each costs a pass
@@ -16,18 +18,18 @@ import (
 const shapesExplained = 6
 
 // job explains a job by its tasks.
-func (e *explainer) job(id cluster.ID) (Explanation, error) {
+func (e *explainer) job(id cluster.ID) (why.Explanation, error) {
 	e.read.job(id)
 	tasks := e.v.Members(id)
 	info := e.v.Jobs[id]
 	if len(tasks) == 0 && info == nil {
-		return Explanation{}, types.Errorf(types.NotFound, "explain job %s: there is none in namespace %s: escher jobs lists all", id.ID, id.Namespace)
+		return why.Explanation{}, types.Errorf(types.NotFound, "explain job %s: there is none in namespace %s: %s", id.ID, id.Namespace, action.ListJobs.Of())
 	}
-	x := Explanation{Kind: KindJob, ID: id.ID, Namespace: id.Namespace, Phase: "active"}
+	x := why.Explanation{Kind: why.KindJob, ID: id.ID, Namespace: id.Namespace, Phase: "active"}
 	if info == nil {
 		x.Phase = "incomplete"
-		x.Summary = fmt.Sprintf("It is not submitted in full: %s of it %s there, and none is placed before all are.", count(len(tasks), "task"), is(len(tasks)))
-		x.Suggestion = "If whoever submits it is gone, submit it again: this part of it is removed after a while."
+		x.Reason = because(why.Incomplete,
+			fmt.Sprintf("It is not submitted in full: %s of it %s there, and none is placed before all are.", count(len(tasks), "task"), is(len(tasks))), submitAgain())
 		e.admission(&x)
 		return x, nil
 	}
@@ -48,7 +50,9 @@ func (e *explainer) job(id cluster.ID) (Explanation, error) {
 		x.Infeasible = x.Infeasible || g.Infeasible
 	}
 	if len(x.Groups) > 0 {
-		x.Suggestion, x.Unmet = x.Groups[0].Suggestion, x.Groups[0].Unmet
+		summary := x.Summary
+		x.Reason = x.Groups[0].Reason
+		x.Summary = summary
 	}
 	return x, nil
 }
@@ -78,13 +82,13 @@ func phrases(phases map[types.Phase]int, removed int) string {
 }
 
 // groups says why waiting tasks wait, and how tasks that did not succeed ended.
-func (e *explainer) groups(tasks []*cluster.Task) []Group {
+func (e *explainer) groups(tasks []*cluster.Task) []why.Group {
 	type key struct {
 		phase types.Phase
 		text  string
 	}
-	found := make(map[key]*Group)
-	byShape := make(map[string]Explanation)
+	found := make(map[key]*why.Group)
+	byShape := make(map[string]why.Explanation)
 	unexplained := 0
 	for _, t := range tasks {
 		e.looks++
@@ -99,7 +103,7 @@ func (e *explainer) groups(tasks []*cluster.Task) []Group {
 		k := key{t.Phase(), x.Summary}
 		g := found[k]
 		if g == nil {
-			g = &Group{Phase: t.Phase(), Summary: x.Summary, Suggestion: x.Suggestion, Unmet: x.Unmet, Infeasible: x.Infeasible}
+			g = &why.Group{Phase: t.Phase(), Reason: x.Reason, Infeasible: x.Infeasible}
 			found[k] = g
 		}
 		g.Count++
@@ -107,15 +111,15 @@ func (e *explainer) groups(tasks []*cluster.Task) []Group {
 			g.Tasks = append(g.Tasks, t.ID.ID)
 		}
 	}
-	var out []Group
+	var out []why.Group
 	for _, g := range found {
 		out = append(out, *g)
 	}
 	if unexplained > 0 {
-		out = append(out, Group{Phase: types.Pending, Summary: "They ask for other things still.", Count: unexplained})
+		out = append(out, why.Group{Phase: types.Pending, Reason: why.Reason{Summary: "They ask for other things still."}, Count: unexplained})
 	}
 	rank := map[types.Phase]int{types.Pending: -2, types.Failed: -1}
-	slices.SortFunc(out, func(a, b Group) int {
+	slices.SortFunc(out, func(a, b why.Group) int {
 		return cmp.Or(cmp.Compare(rank[a.Phase], rank[b.Phase]), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Summary, b.Summary))
 	})
 	return out
@@ -123,11 +127,11 @@ func (e *explainer) groups(tasks []*cluster.Task) []Group {
 
 // ofGroup explains one task of many; false if it needs no explanation, or too many were explained
 // already.
-func (e *explainer) ofGroup(t *cluster.Task, byShape map[string]Explanation) (Explanation, bool) {
+func (e *explainer) ofGroup(t *cluster.Task, byShape map[string]why.Explanation) (why.Explanation, bool) {
 	switch t.Phase() {
 	case types.Failed:
-		var x Explanation
-		x.Summary, x.Suggestion = ended(t)
+		var x why.Explanation
+		x.Reason = ended(t)
 		if s := t.Status.V; s.Node != "" {
 			// The text is the same for all nodes.
 			x.Summary = "It failed" + strings.TrimPrefix(x.Summary, "It failed "+at(s))
@@ -135,14 +139,14 @@ func (e *explainer) ofGroup(t *cluster.Task, byShape map[string]Explanation) (Ex
 		return x, true
 	case types.Pending:
 	default:
-		return Explanation{}, false
+		return why.Explanation{}, false
 	}
 	shape := scheduler.TaskShape(t.ID.Namespace, t.Info.V)
 	if x, ok := byShape[shape]; ok {
 		return x, true
 	}
 	if len(byShape) == shapesExplained {
-		return Explanation{}, false
+		return why.Explanation{}, false
 	}
 	of := e.within()
 	x, err := of.task(t.ID)

@@ -1,12 +1,12 @@
 package explain
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -29,26 +29,30 @@ func TestEndingOfKin(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	task := func(id string) Holder { return Holder{Kind: KindTask, Namespace: "d", ID: id} }
-	reserved := func(id string) Holder { return Holder{Kind: KindReservation, Namespace: "d", ID: id} }
+	task := func(id string) why.Holder { return why.Holder{Kind: why.KindTask, Namespace: "d", ID: id} }
+	reserved := func(id string) why.Holder { return why.Holder{Kind: why.KindReservation, Namespace: "d", ID: id} }
 	for _, x := range []struct {
 		of   string
-		by   Holder
+		by   why.Holder
 		want string
 	}{
-		{"a", task("b"), ""}, {"a", reserved("j.gang"), ""}, {"a", task("c"), "escher stop c"}, {"a", reserved("hand"), "escher unreserve hand"},
-		{"c", task("a"), "escher stop a"}, {"c", reserved("j.gang"), "escher stop j"},
+		{"a", task("b"), ""}, {"a", reserved("j.gang"), ""}, {"a", task("c"), "stop c"}, {"a", reserved("hand"), "delete reservation hand"},
+		{"c", task("a"), "stop a"}, {"c", reserved("j.gang"), "stop j"},
 	} {
 		e := newExplainer(v, time.Unix(0, 0))
 		if _, err := e.task(cluster.ID{Namespace: "d", ID: x.of}); err != nil {
 			t.Fatal(err)
 		}
-		if got := e.ending("d", x.by); strings.TrimSuffix(got, " -n d") != x.want {
+		if got, ok := e.ending("d", x.by); ok != (x.want != "") || ok && got.String() != x.want {
 			t.Errorf("%s waits for %s: %q, want %q", x.of, x.by.ID, got, x.want)
 		}
-		x.by.amount = 1
-		if got := e.remedy("d", []Holder{x.by}, 1); x.by.Kind == KindTask && strings.Contains(got, "To end") != (x.want != "") {
+		x.by.Quantity = 1
+		got, awaits := e.remedy("d", []why.Holder{x.by}, 1)
+		if acts := len(got.Actions()) > 0; x.by.Kind == why.KindTask && acts != (x.want != "") {
 			t.Errorf("%s waits for %s: %q", x.of, x.by.ID, got)
+		}
+		if want := (why.Object{Kind: x.by.Kind, Namespace: "d", ID: x.by.ID}); len(awaits) != 1 || awaits[0] != want {
+			t.Errorf("%s awaits %v, want %v", x.of, awaits, want)
 		}
 	}
 }

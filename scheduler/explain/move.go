@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -12,7 +13,7 @@ import (
 // moves says which nodes a granted reservation leaves, and what its bundles there wait for.
 func (e *explainer) moves(r *cluster.Reservation, from []types.GrantNode) string {
 	spots := scheduler.SpotsOn(e.v, r, &types.Grant{Nodes: from})
-	text := fmt.Sprintf("What it has on %s, %s, moves", listed(nodeNames(from)), e.whyLeft(from))
+	text := fmt.Sprintf("What it has on %s, %s, moves", why.Listed(nodeNames(from)), e.whyLeft(from))
 	for i, s := range spots {
 		if n := e.firstFit(s.Needs); n != nil {
 			holds := e.d.Hold(n, s.Needs)
@@ -20,7 +21,7 @@ func (e *explainer) moves(r *cluster.Reservation, from []types.GrantNode) string
 			defer e.d.Undo(n, holds)
 			continue
 		}
-		clause, _ := e.clause(e.find(r.ID.Namespace, s.Needs))
+		clause := e.clause(e.find(r.ID.Namespace, s.Needs)).Summary
 		if len(spots) > 1 {
 			text += fmt.Sprintf(" when all %d bundles have room: %d %s, and the next one", len(spots), i, plural(i, "has", "have"))
 		} else {
@@ -54,7 +55,7 @@ func nodeNames(of []types.GrantNode) []string {
 }
 
 // moving says what a task waits for that draws on a moving reservation.
-func (e *explainer) moving(t *cluster.Task, x *Explanation) {
+func (e *explainer) moving(t *cluster.Task, x *why.Explanation) {
 	seen := make(map[string]bool)
 	for _, q := range t.Info.V.Requests {
 		r := reservationOf(e.v, t.ID.Namespace, q.Name)
@@ -63,7 +64,7 @@ func (e *explainer) moving(t *cluster.Task, x *Explanation) {
 		}
 		seen[r.ID.ID] = true
 		if from := scheduler.LeftNodes(e.v, r); len(from) > 0 {
-			x.Notes = append(x.Notes, fmt.Sprintf("Reservation %s: %s", r.ID.ID, e.moves(r, from)))
+			note(x, "Reservation %s: %s", r.ID.ID, e.moves(r, from))
 		}
 	}
 }

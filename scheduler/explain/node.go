@@ -7,42 +7,44 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // node explains a node.
-func (e *explainer) node(ns, name string) (Explanation, error) {
+func (e *explainer) node(ns, name string) (why.Explanation, error) {
 	n := e.v.Nodes[name]
 	if n == nil || n.Info.V == nil {
-		return Explanation{}, types.Errorf(types.NotFound, "explain node %s: it is not registered: escher nodes lists those that are", name)
+		return why.Explanation{}, types.Errorf(types.NotFound, "explain node %s: it is not registered: %s", name, action.ListNodes.Of())
 	}
 	e.read.bound(n)
 	e.read.resources()
-	x := Explanation{Kind: KindNode, ID: name, Namespace: ns, Phase: "ready"}
+	x := why.Explanation{Kind: why.KindNode, ID: name, Namespace: ns, Phase: "ready"}
 	e.amounts(ns, n, &x)
 	switch {
 	case n.Alive.V == nil:
 		x.Phase = "lost"
-		x.Summary = fmt.Sprintf("It is not alive: nothing is placed on it, and %s there.", e.bound(n, "is", "are"))
-		x.Suggestion = "Start its agent again: escher agent, or the escher dev that it is part of."
+		x.Reason = because(why.NodeLost, fmt.Sprintf("It is not alive: nothing is placed on it, and %s there.", e.bound(n, "is", "are")),
+			types.Textf("Start its agent again: %s.", action.RestartAgent.Of()))
 		return x, nil
 	case !n.Eligible():
 		x.Phase = "cordoned"
-		x.Summary = fmt.Sprintf("It is %s; nothing new is placed on it, and %s.", barredBy(n), e.bound(n, "runs on", "run on"))
-		x.Suggestion = "Take the cordon from it when it may be used again: escher node uncordon " + name
+		x.Reason = because(why.NodesBarred, fmt.Sprintf("It is %s; nothing new is placed on it, and %s.", barredBy(n), e.bound(n, "runs on", "run on")),
+			types.Textf("Uncordon it when it may be used again: %s", action.Uncordon.Of(name)))
 		return x, nil
 	}
 	var full []string
 	for _, r := range n.Info.V.Capacity {
 		rid := types.ResourceID(r.Name)
 		if free, _ := e.d.Free(n, rid); free <= 0 && r.Amount > 0 {
-			full = append(full, fmt.Sprintf("all %s is in use", amountOf(ns, rid, r.Amount)))
+			full = append(full, fmt.Sprintf("all %s is in use", why.AmountOf(ns, rid, r.Amount)))
 		}
 	}
-	x.Summary = fmt.Sprintf("It takes tasks: %s.", e.bound(n, "is there", "are there"))
+	x.Cause, x.Summary = why.NodeReady, fmt.Sprintf("It takes tasks: %s", e.bound(n, "is there", "are there"))
 	if len(full) > 0 {
-		x.Summary = fmt.Sprintf("It is full: %s, by %s.", listed(full), e.bound(n, "", ""))
+		x.Cause, x.Summary = why.InUse, fmt.Sprintf("It is full: %s, by %s.", why.Listed(full), e.bound(n, "", ""))
 	}
 	e.refused(ns, n, &x)
 	return x, nil
@@ -60,7 +62,7 @@ func (e *explainer) bound(n *cluster.Node, one, many string) string {
 }
 
 // amounts adds the resources of a node and their holders.
-func (e *explainer) amounts(ns string, n *cluster.Node, x *Explanation) {
+func (e *explainer) amounts(ns string, n *cluster.Node, x *why.Explanation) {
 	rids := make(map[types.ResourceID]struct{})
 	for _, r := range n.Info.V.Capacity {
 		rids[types.ResourceID(r.Name)] = struct{}{}
@@ -81,17 +83,17 @@ func (e *explainer) amounts(ns string, n *cluster.Node, x *Explanation) {
 			continue
 		}
 		free, _ := e.d.Free(n, rid)
-		x.Amounts = append(x.Amounts, Amount{rid, free.Format(rid), capacity.Format(rid)})
+		x.Amounts = append(x.Amounts, why.Amount{Resource: rid, Free: free.Format(rid), Capacity: capacity.Format(rid)})
 		x.Holders = append(x.Holders, e.holdersOn(n, rid)...)
 	}
 }
 
 // refused says why waiting tasks are not placed on a node.
-func (e *explainer) refused(ns string, n *cluster.Node, x *Explanation) {
+func (e *explainer) refused(ns string, n *cluster.Node, x *why.Explanation) {
 	if !e.read.waiting() {
 		return
 	}
-	reasons := make(map[string]*Group)
+	reasons := make(map[string]*why.Group)
 	shapes := make(map[string]string)
 	waits := 0
 	for t := range e.v.Tasks() {
@@ -108,11 +110,11 @@ func (e *explainer) refused(ns string, n *cluster.Node, x *Explanation) {
 		}
 		g := reasons[reason]
 		if g == nil {
-			g = &Group{Phase: types.Pending, Summary: reason}
+			g = &why.Group{Phase: types.Pending, Reason: why.Reason{Summary: reason}}
 			reasons[reason] = g
 		}
 		g.Count++
-		g.Tasks = append(g.Tasks, ref(ns, t.ID))
+		g.Tasks = append(g.Tasks, why.Ref(ns, t.ID))
 	}
 	for _, reason := range sortedKeys(reasons) {
 		g := reasons[reason]
@@ -120,17 +122,17 @@ func (e *explainer) refused(ns string, n *cluster.Node, x *Explanation) {
 		g.Tasks = g.Tasks[:min(few, len(g.Tasks))]
 		x.Groups = append(x.Groups, *g)
 	}
-	slices.SortStableFunc(x.Groups, func(a, b Group) int { return b.Count - a.Count })
+	slices.SortStableFunc(x.Groups, func(a, b why.Group) int { return b.Count - a.Count })
 	switch {
 	case waits == 0:
 		x.Summary += " Nothing waits."
 	default:
 		x.Summary += fmt.Sprintf(" %s for what it does not have free.", plural(waits, "1 task waits", fmt.Sprintf("%d tasks wait", waits)))
-		x.Suggestion = "See why one waits: " + command(ns, "why", firstWaiting(x.Groups, ns))
+		x.Suggestion = types.Textf("See why one waits: %s", explained(ns, firstWaiting(x.Groups, ns)))
 	}
 }
 
-func firstWaiting(groups []Group, ns string) cluster.ID {
+func firstWaiting(groups []why.Group, ns string) cluster.ID {
 	name := groups[0].Tasks[0]
 	if of, id, ok := strings.Cut(name, "/"); ok {
 		return cluster.ID{Namespace: of, ID: id}
@@ -145,7 +147,7 @@ func (e *explainer) refusal(n *cluster.Node, t *cluster.Task) string {
 		e.looks++
 		reason := rejection(t.ID.Namespace, e.candidate(n, needs))
 		if rid, short := e.d.PoolShort(needs); short && reason == "" {
-			reason = "short of " + nameOf(t.ID.Namespace, rid) + " in the whole cluster"
+			reason = "short of " + why.NameOf(t.ID.Namespace, rid) + " in the whole cluster"
 		}
 		if reason == "" {
 			return "would fit"

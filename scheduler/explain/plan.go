@@ -6,6 +6,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -20,7 +21,7 @@ type Placement struct {
 	Alternative int `json:"alternative,omitempty"`
 	// Why says what it would wait for; nil if it would be placed. Tasks with the same request share
 	// it: its id is that of the first.
-	Why *Explanation `json:"why,omitempty"`
+	Why *why.Explanation `json:"why,omitempty"`
 }
 
 // Plan predicts the placement of tasks submitted to namespace ns now: where each would be placed,
@@ -46,7 +47,7 @@ func Plan(v *cluster.View, subs []controlplane.Submission, ns string, now time.T
 		e.planned[id] = true
 	}
 	// All tasks of a shape wait for the same.
-	byShape := make(map[string]*Explanation)
+	byShape := make(map[string]*why.Explanation)
 	out := make([]Placement, len(subs))
 	for i, id := range ids {
 		out[i].Task = id.ID

@@ -11,8 +11,10 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 func TestPlan(t *testing.T) {
@@ -53,7 +55,7 @@ func TestPlan(t *testing.T) {
 			t.Error(h)
 		}
 		// But there is nothing to stop yet.
-		if text := got[1].Why.Suggestion; text != "It goes on when a ends, which holds 1.5 cpu on n2." {
+		if text := got[1].Why.Suggestion.String(); text != "It goes on when a ends, which holds 1.5 cpu on n2." {
 			t.Errorf("it suggests %q", text)
 		}
 	})
@@ -162,8 +164,8 @@ func TestExplainAgreesWithSchedule(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !x.Reservation && strings.Contains(got.Summary, "about to be bound") || got.Suggestion == "" && !strings.Contains(got.Summary, "may be placed so in") || len(got.Lines(false)) > maxLines {
-				t.Fatalf("%s waits: %s", x.ID, strings.Join(got.Lines(true), "\n"))
+			if !x.Reservation && got.Cause == why.AboutToBind || got.Suggestion.IsZero() && got.Cause != why.AllowedLater || len(got.Lines(false, action.Action.String)) > why.MaxLines {
+				t.Fatalf("%s waits: %s", x.ID, strings.Join(got.Lines(true, action.Action.String), "\n"))
 			}
 		}
 		for _, b := range decision.Binds {
@@ -180,20 +182,20 @@ func TestExplainAgreesWithSchedule(t *testing.T) {
 type question struct {
 	what         string
 	all, perNode int
-	about        func(e *explainer) (Explanation, error)
+	about        func(e *explainer) (why.Explanation, error)
 }
 
 func questions() []question {
-	task := func(id string) func(e *explainer) (Explanation, error) {
-		return func(e *explainer) (Explanation, error) { return e.task(clusterID("a", id)) }
+	task := func(id string) func(e *explainer) (why.Explanation, error) {
+		return func(e *explainer) (why.Explanation, error) { return e.task(clusterID("a", id)) }
 	}
 	return []question{
 		{"a task that waits for room", 1, 1, task("p0")},
 		{"a task of three alternatives", 1, 3, task("alternatives")},
 		{"a task that waits for a provider", 2, 2, task("needy")},
-		{"a reservation", 1, 4, func(e *explainer) (Explanation, error) { return e.reservation(clusterID("a", "gang")) }},
-		{"a job of all that waits", 1, shapesExplained, func(e *explainer) (Explanation, error) { return e.job(clusterID("a", "j")) }},
-		{"a node", 1, 1, func(e *explainer) (Explanation, error) { return e.node("a", "n7") }},
+		{"a reservation", 1, 4, func(e *explainer) (why.Explanation, error) { return e.reservation(clusterID("a", "gang")) }},
+		{"a job of all that waits", 1, shapesExplained, func(e *explainer) (why.Explanation, error) { return e.job(clusterID("a", "j")) }},
+		{"a node", 1, 1, func(e *explainer) (why.Explanation, error) { return e.node("a", "n7") }},
 	}
 }
 

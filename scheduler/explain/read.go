@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -15,7 +16,7 @@ import (
 // Subject is the object to explain.
 type Subject struct {
 	// Kind is task, job, reservation or node.
-	Kind Kind
+	Kind why.Kind
 	// Namespace is the namespace of the object. For a node, it is the one that names are relative
 	// to.
 	Namespace string
@@ -27,38 +28,40 @@ type Subject struct {
 // nodes. There may be millions of tasks and bindings. Facts that need all of them, such as the
 // position in the queue, are reported only if they are few. The returned view contains the keys
 // read. NotFound: there is no such subject.
-func Why(ctx context.Context, store controlplane.Store, of Subject, now time.Time) (Explanation, *cluster.View, error) {
+func Why(ctx context.Context, store controlplane.Store, of Subject, now time.Time) (why.Explanation, *cluster.View, error) {
 	const tries = 3
 	for try := 1; ; try++ {
-		x, v, err := why(ctx, store, of, now)
+		x, v, err := whyOnce(ctx, store, of, now)
 		if !types.Is(err, types.Compacted) || try == tries {
 			return x, v, err
 		}
 	}
 }
 
-func why(ctx context.Context, store controlplane.Store, of Subject, now time.Time) (Explanation, *cluster.View, error) {
+func whyOnce(ctx context.Context, store controlplane.Store, of Subject, now time.Time) (why.Explanation, *cluster.View, error) {
 	r := &reader{ctx: ctx, store: store, view: cluster.New(), ranges: make(map[string]bool), read: make(map[string]struct{})}
 	r.base()
 	e := newExplainer(r.view, now)
 	e.read = r
 	x, err := e.subject(of)
 	if r.err != nil {
-		return Explanation{}, nil, types.Errorf(types.ClassOf(r.err), "explain %s %s: %w", of.Kind, of.ID, r.err)
+		return why.Explanation{}, nil, types.Errorf(types.ClassOf(r.err), "explain %s %s: %w", of.Kind, of.ID, r.err)
 	}
 	r.view.Reached(r.revision)
-	x.Notes = append(x.Notes, r.notes()...)
+	for _, text := range r.notes() {
+		note(&x, "%s", text)
+	}
 	return x, r.view, err
 }
 
-func (e *explainer) subject(of Subject) (Explanation, error) {
+func (e *explainer) subject(of Subject) (why.Explanation, error) {
 	id := cluster.ID{Namespace: of.Namespace, ID: of.ID}
 	switch of.Kind {
-	case KindJob:
+	case why.KindJob:
 		return e.job(id)
-	case KindReservation:
+	case why.KindReservation:
 		return e.reservation(id)
-	case KindNode:
+	case why.KindNode:
 		return e.node(of.Namespace, of.ID)
 	}
 	return e.task(id)
@@ -176,7 +179,7 @@ func (r *reader) notes() []string {
 	out := r.skipped
 	if len(r.unread) > 0 {
 		slices.Sort(r.unread)
-		out = append(out, fmt.Sprintf("What is stored as %s cannot be read by this version, and counts as absent.", listed(slices.Compact(r.unread))))
+		out = append(out, fmt.Sprintf("What is stored as %s cannot be read by this version, and counts as absent.", why.Listed(slices.Compact(r.unread))))
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -88,7 +89,7 @@ func wholeView(tb testing.TB, store controlplane.Store) *cluster.View {
 	return v
 }
 
-func large() Subject { return Subject{KindTask, "a", "large"} }
+func large() Subject { return Subject{why.KindTask, "a", "large"} }
 
 // TestWhyReadsLittle: with many tasks, Why reads the nodes and the bindings of the nearest ones.
 // The answer equals that of a full read, except for the facts it reports as omitted.
@@ -108,7 +109,7 @@ func TestWhyReadsLittle(t *testing.T) {
 	if most := 3*nodes + 3*5*50 + readAtMost + 1; s.keys > most || all < 2*most {
 		t.Errorf("it reads %d of %d keys, want at most %d", s.keys, all, most)
 	}
-	if len(got.Notes) != 1 || got.Queue != nil || !strings.HasPrefix(got.Notes[0], "There are more than 20000 tasks") {
+	if len(got.Notes) != 1 || got.Queue != nil || !strings.HasPrefix(got.Notes[0].String(), "There are more than 20000 tasks") {
 		t.Errorf("it notes %q, and its place is %v", got.Notes, got.Queue)
 	}
 	got.Notes, want.Queue = nil, nil
@@ -132,7 +133,7 @@ func TestWhyOfWhatCannotBeRead(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	want := "What is stored as /escher/cordons/n00001 and /escher/status/a/t000000 cannot be read by this version, and counts as absent."
-	if len(got.Notes) != 1 || got.Notes[0] != want {
+	if len(got.Notes) != 1 || got.Notes[0].String() != want {
 		t.Errorf("it notes %q", got.Notes)
 	}
 }
@@ -163,7 +164,7 @@ func TestWhyIsOfOneRevision(t *testing.T) {
 	if _, _, err := Why(t.Context(), s, large(), time.Unix(0, 1<<41)); !types.Is(err, types.Unavailable) {
 		t.Error(err)
 	}
-	if _, _, err := Why(t.Context(), store, Subject{KindTask, "a", "none"}, time.Unix(0, 1<<41)); !types.Is(err, types.NotFound) {
+	if _, _, err := Why(t.Context(), store, Subject{why.KindTask, "a", "none"}, time.Unix(0, 1<<41)); !types.Is(err, types.NotFound) {
 		t.Error(err)
 	}
 }

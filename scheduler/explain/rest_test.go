@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -41,10 +40,10 @@ func TestMoveIsExplained(t *testing.T) {
 		w.lose(lost)
 		w.settle()
 		what := "What it has on " + lost + ", which is lost, moves when it has room, and waits for 2 cpu: 0 of 2 cpu is free on " + other + "."
-		if x := w.explain("reservation/train"); !slices.Equal(x.Notes, []string{what}) {
+		if x := w.explain("reservation/train"); len(x.Notes) != 1 || x.Notes[0].String() != what {
 			t.Errorf("the reservation says %q", x.Notes)
 		}
-		if x := w.explain("task/m1"); !slices.Contains(x.Notes, "Reservation train: "+what) {
+		if x := w.explain("task/m1"); len(x.Notes) == 0 || x.Notes[len(x.Notes)-1].String() != "Reservation train: "+what {
 			t.Errorf("the task says %q", x.Notes)
 		}
 	})
@@ -81,7 +80,7 @@ func TestUnreadableIsNamed(t *testing.T) {
 	w.garble(controlplane.NamespaceKey("d"))
 	task("a")
 	x, err := Explain(w.core.View(), clusterID("d", "a"), w.now)
-	if err != nil || x.Summary != "Nothing of namespace d is placed: /escher/namespaces/d cannot be read." || !strings.Contains(x.Suggestion, "--repair /escher/namespaces/d") {
+	if err != nil || x.Summary != "Nothing of namespace d is placed: /escher/namespaces/d cannot be read." || !strings.Contains(x.Suggestion.String(), "repair key /escher/namespaces/d") {
 		t.Errorf("it says %q, %q, %v", x.Summary, x.Suggestion, err)
 	}
 	w.del(controlplane.NamespaceKey("d"))

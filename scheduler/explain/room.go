@@ -7,11 +7,13 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // never says why no registered node is large enough, and gives a remedy.
-func (e *explainer) never(f *finding) (reason, suggestion string) {
+func (e *explainer) never(f *finding) why.Reason {
 	placed := filtered(f.tooSmall, func(c *candidate) bool { return !astray(c) })
 	if len(placed) == 0 {
 		return e.nowhere(f)
@@ -37,8 +39,8 @@ func (e *explainer) never(f *finding) (reason, suggestion string) {
 	}
 	near := placed[0]
 	l := near.lacks[0]
-	return fmt.Sprintf("no node%s has %s together: %s comes closest, and has %s", where, listed(wants), near.node.Name, hasOf(f.ns, l)),
-		fmt.Sprintf("Ask for less %s or less of the rest, or add a larger node.", nameOf(f.ns, l.ID))
+	return because(why.NodesTooSmall, fmt.Sprintf("no node%s has %s together: %s comes closest, and has %s", where, why.Listed(wants), near.node.Name, hasOf(f.ns, l)),
+		types.Textf("Ask for less %s or less of the rest, or add a larger node.", why.NameOf(f.ns, l.ID)))
 }
 
 func astray(c *candidate) bool {
@@ -52,39 +54,40 @@ func astray(c *candidate) bool {
 
 func hasOf(ns string, l lack) string {
 	if l.capacity == 0 {
-		return "no " + nameOf(ns, l.ID)
+		return "no " + why.NameOf(ns, l.ID)
 	}
-	return amountOf(ns, l.ID, l.capacity) + which(l.Need)
+	return why.AmountOf(ns, l.ID, l.capacity) + which(l.Need)
 }
 
 // nowhere: no node is in the required place.
-func (e *explainer) nowhere(f *finding) (reason, suggestion string) {
+func (e *explainer) nowhere(f *finding) why.Reason {
 	var places []string
 	for _, x := range f.needs {
 		if !x.ID.IsPlacement() {
 			continue
 		}
-		places = append(places, nameOf("", x.ID))
+		places = append(places, why.NameOf("", x.ID))
 		if len(filtered(f.tooSmall, func(c *candidate) bool { _, lacks := c.lacking(x.ID); return !lacks })) > 0 {
 			continue
 		}
 		if name, ok := strings.CutPrefix(string(x.ID), "node/"); ok {
-			return fmt.Sprintf("node %s is not registered", name), "Ask for one that escher nodes lists, or start an agent of that name."
+			return because(why.NoSuchPlace, fmt.Sprintf("node %s is not registered", name),
+				types.Textf("Ask for one that is registered (%s), or start an agent of that name.", action.ListNodes.Of()))
 		}
 		kind, value, _ := strings.Cut(string(x.ID), "/")
-		return fmt.Sprintf("no node is in %s", nameOf("", x.ID)),
-			fmt.Sprintf("Ask for a %s that escher nodes -o wide lists, or start an agent with --label %s=%s.", kind, kind, value)
+		return because(why.NoSuchPlace, fmt.Sprintf("no node is in %s", why.NameOf("", x.ID)),
+			types.Textf("Ask for a %s that a node is in (%s), or start an agent with %s.", kind, action.ListNodesFully.Of(), action.AgentLabel.Of(kind, value)))
 	}
-	return fmt.Sprintf("no node is both in %s", strings.Join(places, " and in ")), "Ask for places that one node is in."
+	return because(why.NoSuchPlace, fmt.Sprintf("no node is both in %s", strings.Join(places, " and in ")), types.Textf("Ask for places that one node is in."))
 }
 
 // tooMuch: no single node has as much of one resource.
-func (e *explainer) tooMuch(f *finding, x cluster.Need, placed []candidate, where string) (reason, suggestion string) {
-	if reason, suggestion, ok := e.noneSuch(f, x, placed, where); ok {
-		return reason, suggestion
+func (e *explainer) tooMuch(f *finding, x cluster.Need, placed []candidate, where string) why.Reason {
+	if r, ok := e.noneSuch(f, x, placed, where); ok {
+		return r
 	}
-	if reason, suggestion, ok := notPermitted(x.ID, placed, where); ok {
-		return reason, suggestion
+	if r, ok := notPermitted(x.ID, placed, where); ok {
+		return r
 	}
 	var most types.Quantity
 	largest := placed[0].node
@@ -93,15 +96,17 @@ func (e *explainer) tooMuch(f *finding, x cluster.Need, placed []candidate, wher
 			most, largest = q, c.node
 		}
 	}
-	name, want := nameOf(f.ns, x.ID), wantOf(f.ns, x)
+	name, want := why.NameOf(f.ns, x.ID), wantOf(f.ns, x)
 	of := count(len(placed), "node") + where
 	if _, fixed := x.ID.FixedPort(); fixed && largest.Info.V != nil {
-		return fmt.Sprintf("it asks for %s, which %s out of %s", want, plural(len(placed), "the only node gives", "every node gives"), "its own range"),
-			"Ask for any port, --port NAME, or for a number outside of the range."
+		return because(why.NodesTooSmall, fmt.Sprintf("it asks for %s, which %s out of its own range", want, plural(len(placed), "the only node gives", "every node gives")),
+			types.Textf("Ask for any port, %s, or for a number outside of the range.", action.TaskPort.Of()))
 	}
 	if most >= x.Amount {
-		return fmt.Sprintf("it asks for %s, and more than one is given out only as a whole number", want), fmt.Sprintf("Ask for a whole number of %s, or for less than one.", name)
+		return because(why.NotWhole, fmt.Sprintf("it asks for %s, and more than one is given out only as a whole number", want),
+			types.Textf("Ask for a whole number of %s, or for less than one.", name))
 	}
+	reason := ""
 	switch {
 	case most == 0 && len(placed) == 1:
 		reason = fmt.Sprintf("it asks for %s, and %s%s has none", want, largest.Name, where)
@@ -113,9 +118,9 @@ func (e *explainer) tooMuch(f *finding, x cluster.Need, placed []candidate, wher
 		reason = fmt.Sprintf("it asks for %s, and the largest of %s, %s, has %s", want, of, largest.Name, most.Format(x.ID))
 	}
 	if most == 0 {
-		return reason, fmt.Sprintf("Ask for no %s, or add a node that has it.", name)
+		return because(why.NodesTooSmall, reason, types.Textf("Ask for no %s, or add a node that has it.", name))
 	}
-	return reason, fmt.Sprintf("Ask for at most %s, or add a larger node.", amountOf(f.ns, x.ID, most))
+	return because(why.NodesTooSmall, reason, types.Textf("Ask for at most %s, or add a larger node.", why.AmountOf(f.ns, x.ID, most)))
 }
 
 func plural(n int, one, many string) string {
@@ -126,30 +131,32 @@ func plural(n int, one, many string) string {
 }
 
 // shortPool: a cluster-wide resource is short.
-func (e *explainer) shortPool(f *finding) (clause, suggestion string) {
+func (e *explainer) shortPool(f *finding) why.Reason {
 	l := f.pools[0]
-	want := amountOf(f.ns, l.ID, l.Amount)
-	if by := e.addedBy(f, l.ID); by != "" {
+	want, by := why.AmountOf(f.ns, l.ID, l.Amount), e.addedBy(f, l.ID)
+	clause := ""
+	if by != "" {
 		clause = fmt.Sprintf("waits for the %s: it needs %s, and %s of %s is free", by, want, l.free.Format(l.ID), l.capacity.Format(l.ID))
 	} else {
 		clause = fmt.Sprintf("waits for %s, of which %s of %s is free in the whole cluster", want, l.free.Format(l.ID), l.capacity.Format(l.ID))
 	}
 	switch {
 	case l.capacity == 0:
-		if by := e.addedBy(f, l.ID); by == "" {
+		if by == "" {
 			clause = fmt.Sprintf("waits for %s, whose capacity is 0 in the whole cluster: it is closed", want)
 		}
-		return clause, "Open it: " + f.setResource(l.ID, l.Amount, "--cluster")
+		return because(why.Closed, clause, types.Textf("Open it: %s", f.setInCluster(l.ID, l.Amount)))
 	case l.capacity < l.Amount:
-		return clause, "Raise it: " + f.setResource(l.ID, l.Amount, "--cluster") + ", or ask for less."
+		return because(why.CapacityLow, clause, types.Textf("Raise it: %s, or ask for less.", f.setInCluster(l.ID, l.Amount)))
 	}
 	if l.free < 0 {
 		clause += ": " + lowered
 	}
-	if remedy := e.remedy(f.ns, e.holdersOfPool(l.ID), l.Amount-l.free); remedy != "" {
-		return clause, remedy
+	r := because(why.PoolInUse, clause, types.Text{})
+	if r.Suggestion, r.Awaits = e.remedy(f.ns, e.holdersOfPool(l.ID), l.Amount-l.free); r.Suggestion.IsZero() {
+		r.Suggestion = types.Textf("Raise it: %s", f.setInCluster(l.ID, l.capacity.Add(l.Amount-l.free)))
 	}
-	return clause, "Raise it: " + f.setResource(l.ID, l.capacity.Add(l.Amount-l.free), "--cluster")
+	return r
 }
 
 // addedBy names the namespace setting that makes its tasks need rid; empty if there is none.
@@ -172,28 +179,29 @@ func (e *explainer) addedBy(f *finding, rid types.ResourceID) string {
 }
 
 // noRoom: nodes have every requested resource, but too little is free.
-func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion string) {
+func (e *explainer) noRoom(f *finding, open []candidate) why.Reason {
 	near := open[0]
 	var wants, frees []string
 	odd := ""
 	for _, l := range near.lacks {
 		wants = append(wants, wantOf(f.ns, l.Need))
-		frees = append(frees, fmt.Sprintf("%s of %s %s", l.free.Format(l.ID), l.capacity.Format(l.ID), suchOf(l)+nameOf(f.ns, l.ID)))
-		if why := e.oddity(near.node, l); why != "" && odd == "" {
-			odd = why
+		frees = append(frees, fmt.Sprintf("%s of %s %s", l.free.Format(l.ID), l.capacity.Format(l.ID), suchOf(l)+why.NameOf(f.ns, l.ID)))
+		if text := e.oddity(near.node, l); odd == "" {
+			odd = text
 		}
 	}
 	l := near.lacks[0]
 	_, fixed := l.ID.FixedPort()
+	clause := ""
 	switch {
 	case fixed && len(near.lacks) == 1:
 		clause = fmt.Sprintf("waits for %s, which is in use on %s", wants[0], whereOf(open))
 	case len(open) == 1 && len(f.short) > 1:
-		clause = fmt.Sprintf("waits for %s on %s, %s: %s %s free there", listed(wants), near.node.Name, e.only(f), listed(frees), is(len(frees)))
+		clause = fmt.Sprintf("waits for %s on %s, %s: %s %s free there", why.Listed(wants), near.node.Name, e.only(f), why.Listed(frees), is(len(frees)))
 	case len(open) == 1:
-		clause = fmt.Sprintf("waits for %s: %s %s free on %s", listed(wants), listed(frees), is(len(frees)), near.node.Name)
+		clause = fmt.Sprintf("waits for %s: %s %s free on %s", why.Listed(wants), why.Listed(frees), is(len(frees)), near.node.Name)
 	default:
-		clause = fmt.Sprintf("waits for %s: none of %d nodes has that free, and %s is nearest with %s", listed(wants), len(open), near.node.Name, listed(frees))
+		clause = fmt.Sprintf("waits for %s: none of %d nodes has that free, and %s is nearest with %s", why.Listed(wants), len(open), near.node.Name, why.Listed(frees))
 	}
 	if odd != "" {
 		clause += " (" + odd + ")"
@@ -201,31 +209,32 @@ func (e *explainer) noRoom(f *finding, open []candidate) (clause, suggestion str
 	// With partly used devices the blocking holder is ambiguous: take the largest.
 	lacking := max(l.Amount-l.free, 1)
 	needed, others := e.apart(f, e.holdSuch(near.node, l.Need, e.holdersOn(near.node, l.ID)))
-	switch remedy := e.remedy(f.ns, others, lacking); {
+	r := because(why.InUse, clause, types.Text{})
+	r.Suggestion, r.Awaits = e.remedy(f.ns, others, lacking)
+	switch {
 	case len(needed) > 0 && total(others) < lacking:
 		h := needed[0]
-		return clause, fmt.Sprintf("%s holds %s itself, and gives %s what it waits for: ask for at most %s.", h.nameIn(f.ns),
-			amountOf(f.ns, l.ID, h.amount), near.node.Name, amountOf(f.ns, l.ID, l.capacity.Minus(total(needed))))
-	case remedy != "":
-		return clause, remedy
-	}
-	switch {
+		r.Suggestion = types.Textf("%s holds %s itself, and gives %s what it waits for: ask for at most %s.", h.NameIn(f.ns),
+			why.AmountOf(f.ns, l.ID, h.Quantity), near.node.Name, why.AmountOf(f.ns, l.ID, l.capacity.Minus(total(needed))))
+	case !r.Suggestion.IsZero():
 	case match.TopologyOf(l.Need) != types.AnyTopology && l.free >= l.Amount:
-		return clause, "It goes on when such are free that lie so; leave the topology out to have any."
+		r.Suggestion = types.Textf("It goes on when such are free that lie so; leave the topology out to have any.")
 	case !l.ID.Physical() && !l.ID.Scoped():
-		return clause, "Raise it: " + f.setResource(l.ID, l.capacity.Add(lacking), e.flagFor(near.node, l.ID))
+		r.Suggestion = types.Textf("Raise it: %s", e.setLike(f, near.node, l.ID, l.capacity.Add(lacking)))
 	case odd != "":
-		return clause, "It goes on when that is repaired, or when another node has it free."
+		r.Suggestion = types.Textf("It goes on when that is repaired, or when another node has it free.")
+	default:
+		r.Suggestion = types.Textf("It goes on when enough of it is free: %s.", action.ListRunning.Of())
 	}
-	return clause, "It goes on when enough of it is free: escher ps shows what runs."
+	return r
 }
 
 // apart separates holders that provide a needed resource from the others: when they end, that
 // resource ends too.
-func (e *explainer) apart(f *finding, holders []Holder) (needed, others []Holder) {
+func (e *explainer) apart(f *finding, holders []why.Holder) (needed, others []why.Holder) {
 	for _, h := range holders {
 		t := e.v.Task(cluster.ID{Namespace: h.Namespace, ID: h.ID})
-		gives := h.Kind == KindTask && t != nil && t.Info.V != nil && slices.ContainsFunc(t.Info.V.Provides, func(p types.Provide) bool {
+		gives := h.Kind == why.KindTask && t != nil && t.Info.V != nil && slices.ContainsFunc(t.Info.V.Provides, func(p types.Provide) bool {
 			rid := types.Resolve(h.Namespace, p.Name)
 			return p.When != types.WhenSucceeded && slices.ContainsFunc(f.needs, func(x cluster.Need) bool { return x.ID == rid })
 		})
@@ -238,10 +247,10 @@ func (e *explainer) apart(f *finding, holders []Holder) (needed, others []Holder
 	return needed, others
 }
 
-func total(holders []Holder) types.Quantity {
+func total(holders []why.Holder) types.Quantity {
 	var sum types.Quantity
 	for _, h := range holders {
-		sum = sum.Add(h.amount)
+		sum = sum.Add(h.Quantity)
 	}
 	return sum
 }
@@ -254,21 +263,13 @@ func (e *explainer) only(f *finding) string {
 		case strings.HasPrefix(string(x.ID), "node/"):
 			return "where it has to be"
 		case e.v.Pool(x.ID) == nil && len(having(f.short, x)) < len(f.short):
-			with = append(with, nameOf(f.ns, x.ID))
+			with = append(with, why.NameOf(f.ns, x.ID))
 		}
 	}
 	if len(with) == 0 {
 		return "the only node that is large enough"
 	}
-	return "the only node with " + listed(with)
-}
-
-// flagFor is the set-resource flag for the rid of a node.
-func (e *explainer) flagFor(n *cluster.Node, rid types.ResourceID) string {
-	if own := n.Own[rid]; e.v.Everywhere[rid] != nil && (own == nil || own.V.NodeSession != n.Session()) {
-		return "--all"
-	}
-	return "--node " + n.Name
+	return "the only node with " + why.Listed(with)
 }
 
 func whereOf(open []candidate) string {

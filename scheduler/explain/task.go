@@ -8,13 +8,14 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
 
 // task explains a task.
-func (e *explainer) task(id cluster.ID) (Explanation, error) {
+func (e *explainer) task(id cluster.ID) (why.Explanation, error) {
 	e.self = id.ID
 	e.read.task(id)
 	t := e.v.Task(id)
@@ -23,29 +24,27 @@ func (e *explainer) task(id cluster.ID) (Explanation, error) {
 		if t.Status.Unread() {
 			key = controlplane.StatusKey(id.Namespace, id.ID)
 		}
-		return Explanation{}, types.Errorf(types.Precondition, "explain task %s: %s cannot be read: run the newest version of Escher that is in use, which may have written it, or %s",
+		return why.Explanation{}, types.Errorf(types.Precondition, "explain task %s: %s cannot be read: run the newest version of Escher that is in use, which may have written it, or %s",
 			id.ID, key, action.RepairKey.Of(key))
 	}
 	if t == nil || t.Info.V == nil {
-		return Explanation{}, types.Errorf(types.NotFound, "explain task %s: there is none in namespace %s: escher ps -a lists all", id.ID, id.Namespace)
+		return why.Explanation{}, types.Errorf(types.NotFound, "explain task %s: there is none in namespace %s: %s", id.ID, id.Namespace, action.ListTasks.Of())
 	}
 	e.kin = t.Info.V.Job
-	x := Explanation{Kind: KindTask, ID: id.ID, Namespace: id.Namespace, Phase: string(t.Phase())}
+	x := why.Explanation{Kind: why.KindTask, ID: id.ID, Namespace: id.Namespace, Phase: string(t.Phase())}
 	switch {
 	case t.Phase().Ended():
-		x.Summary, x.Suggestion = ended(t)
+		x.Reason = ended(t)
 	case t.Phase().Held():
 		e.held(t, &x)
 	case !e.v.Visible(t):
 		e.incomplete(t, &x)
 	case t.Info.V.Stop != nil:
-		x.Summary = sentence("It was stopped while it waited, and is about to be cancelled", t.Info.V.Stop.Reason)
-		x.Suggestion = noScheduler
+		x.Reason = because(why.Stopped, sentence("It was stopped while it waited, and is about to be cancelled", t.Info.V.Stop.Reason), noScheduler())
 	case t.Info.V.Deadline != 0 && t.Info.V.Deadline <= e.now.UnixNano():
-		x.Summary = "Its deadline passed while it waited, and it is about to fail."
-		x.Suggestion = noScheduler
+		x.Reason = because(why.DeadlinePassed, "Its deadline passed while it waited, and it is about to fail.", noScheduler())
 	case e.v.UnreadNamespace(id.Namespace):
-		x.unreadNamespace()
+		x.Reason = unreadNamespace(id.Namespace)
 	case t.Status.V != nil && t.Status.V.Retry > e.now.UnixNano():
 		e.retries(t, &x)
 	default:
@@ -54,7 +53,9 @@ func (e *explainer) task(id cluster.ID) (Explanation, error) {
 	return x, nil
 }
 
-const noScheduler = "If it stays so, no scheduler runs: look at escher dev or escher server, and their logs."
+func noScheduler() types.Text {
+	return types.Textf("If it stays so, no scheduler runs: %s.", action.CheckScheduler.Of())
+}
 
 // sentence is a text with its reason, if there is one.
 func sentence(text, reason string) string {
@@ -64,21 +65,32 @@ func sentence(text, reason string) string {
 	return text + "."
 }
 
+// inFull makes a sentence of a clause about a task or reservation.
+func inFull(r why.Reason) why.Reason {
+	r.Summary = sentence("It "+r.Summary, "")
+	return r
+}
+
+// note adds a note.
+func note(x *why.Explanation, format string, args ...any) {
+	x.Notes = append(x.Notes, types.Textf(format, args...))
+}
+
 // at says where the last attempt of a task was.
 func at(s *cluster.StatusValue) string { return fmt.Sprintf("on %s (attempt %d)", s.Node, s.Attempt) }
 
 // ended says how a task ended.
-func ended(t *cluster.Task) (summary, suggestion string) {
+func ended(t *cluster.Task) why.Reason {
 	s := t.Status.V
 	switch {
 	case s.Phase == types.Cancelled && s.Node == "":
-		return sentence("It was cancelled while it waited", s.Reason), ""
+		return because(why.Cancelled, sentence("It was cancelled while it waited", s.Reason), types.Text{})
 	case s.Phase == types.Cancelled:
-		return sentence("It was cancelled "+at(s), s.Reason), ""
+		return because(why.Cancelled, sentence("It was cancelled "+at(s), s.Reason), types.Text{})
 	case s.Phase == types.Succeeded:
-		return sentence("It succeeded "+at(s)+restarted(s), ""), ""
+		return because(why.Succeeded, sentence("It succeeded "+at(s)+restarted(s), ""), types.Text{})
 	case s.Started == 0 && s.ExitCode == 0:
-		return sentence("It failed while it waited", s.Reason), ""
+		return because(why.Failed, sentence("It failed while it waited", s.Reason), types.Text{})
 	}
 	reason := s.Reason
 	if s.ExitCode != 0 && reason == "" {
@@ -86,17 +98,26 @@ func ended(t *cluster.Task) (summary, suggestion string) {
 	} else if s.ExitCode != 0 {
 		reason = fmt.Sprintf("%s (exit code %d)", strings.TrimRight(reason, ". "), s.ExitCode)
 	}
-	summary = sentence("It failed "+at(s)+restarted(s), reason)
+	summary := sentence("It failed "+at(s)+restarted(s), reason)
 	switch {
 	case s.Cause == types.CauseMemory:
 		if q := t.Info.V.Requests.Get(string(types.Memory)); q > 0 {
-			return summary, fmt.Sprintf("It had %s memory; run it with more: --request memory=%s", q.Format(types.Memory), (2 * q).Format(types.Memory))
+			return because(why.OutOfMemory, summary,
+				types.Textf("It had %s memory; run it with more: %s", q.Format(types.Memory), action.TaskRequest.Of("memory", (2*q).Format(types.Memory))))
 		}
-		return summary, "Ask for the memory that it needs: --request memory=1Gi"
+		return because(why.OutOfMemory, summary, types.Textf("Ask for the memory that it needs: %s", action.TaskRequest.Of("memory", "1Gi")))
 	case s.ExitCode == 126 || s.ExitCode == 127:
-		return summary, "Look at its image, command and mounts: escher describe " + t.ID.ID
+		return because(why.Failed, summary, types.Textf("Look at its image, command and mounts: %s", action.Describe.Of(t.ID.ID)))
 	}
-	return summary, "Its output: escher logs " + t.ID.ID
+	return because(why.Failed, summary, output(t))
+}
+
+func output(t *cluster.Task) types.Text {
+	return types.Textf("See its output: %s", action.ShowOutput.Of(t.ID.ID))
+}
+
+func events(t *cluster.Task) types.Text {
+	return types.Textf("See what its node does: %s", action.ShowEvents.Of(t.ID.ID))
 }
 
 // restarted says how often a task was restarted in this attempt, and how many attempts failed.
@@ -115,16 +136,16 @@ func restarted(s *cluster.StatusValue) string {
 }
 
 // retries says when the next attempt of a task may begin after a failed one.
-func (e *explainer) retries(t *cluster.Task, x *Explanation) {
+func (e *explainer) retries(t *cluster.Task, x *why.Explanation) {
 	s := t.Status.V
-	wait := inWords(time.Unix(0, s.Retry).Sub(e.now))
-	x.Summary = sentence(fmt.Sprintf("It failed %s, and waits %s before its next attempt", at(s), wait), s.Reason)
-	x.Notes = append(x.Notes, fmt.Sprintf("Of its %d retries this is number %d.", t.Info.V.Retries, s.Failures))
-	x.Suggestion = "The output of what failed: escher logs " + t.ID.ID
+	wait := why.InWords(time.Unix(0, s.Retry).Sub(e.now))
+	x.Reason = because(why.Retrying, sentence(fmt.Sprintf("It failed %s, and waits %s before its next attempt", at(s), wait), s.Reason),
+		types.Textf("See the output of what failed: %s", action.ShowOutput.Of(t.ID.ID)))
+	note(x, "Of its %d retries this is number %d.", t.Info.V.Retries, s.Failures)
 }
 
 // held says how far a task with a node is.
-func (e *explainer) held(t *cluster.Task, x *Explanation) {
+func (e *explainer) held(t *cluster.Task, x *why.Explanation) {
 	s := t.Status.V
 	reason, restarts, health := s.Reason, s.Restarts, s.Health
 	var b *cluster.Binding
@@ -138,37 +159,30 @@ func (e *explainer) held(t *cluster.Task, x *Explanation) {
 		reason, restarts, health = b.Report.V.Reason, b.Report.V.Restarts, b.Report.V.Health
 	}
 	node := e.v.Nodes[s.Node]
-	events := "What its node does: escher events " + t.ID.ID
 	switch {
 	case node == nil || node.Alive.V == nil:
 		e.lost(t, node, x)
 	case t.Info.V.Stop != nil:
-		x.Summary = sentence("It is being stopped "+at(s), t.Info.V.Stop.Reason)
-		x.Suggestion = events
+		x.Reason = because(why.Stopping, sentence("It is being stopped "+at(s), t.Info.V.Stop.Reason), events(t))
 	case t.Info.V.Evict == s.Attempt:
-		x.Summary = sentence("It is being evicted "+at(s)+", and will wait for its next attempt", t.Info.V.EvictReason())
-		x.Suggestion = events
+		x.Reason = because(why.Evicting, sentence("It is being evicted "+at(s)+", and will wait for its next attempt", t.Info.V.EvictReason()), events(t))
 	case s.Phase == types.Bound && reason != "":
-		x.Summary = sentence("It is bound "+at(s)+", and does not start", reason)
-		x.Suggestion = "The node tries again; " + lower(events)
+		x.Reason = because(why.NotStarting, sentence("It is bound "+at(s)+", and does not start", reason),
+			types.Textf("The node tries again. See what it does: %s", action.ShowEvents.Of(t.ID.ID)))
 	case s.Phase == types.Bound:
-		x.Summary = fmt.Sprintf("It is bound %s for %s, and its container is being started.", at(s), inWords(e.since(s.Bound)))
-		x.Suggestion = events
+		x.Reason = because(why.Starting, fmt.Sprintf("It is bound %s for %s, and its container is being started.", at(s), why.InWords(e.since(s.Bound))), events(t))
 	case health == types.Unhealthy:
-		x.Summary = sentence(fmt.Sprintf("It runs %s, and is unhealthy", at(s)), reason)
-		x.Suggestion = "Its output: escher logs " + t.ID.ID
+		x.Reason = because(why.Unhealthy, sentence(fmt.Sprintf("It runs %s, and is unhealthy", at(s)), reason), output(t))
 	case health == types.HealthStarting && restarts == 0:
-		x.Summary = fmt.Sprintf("It runs %s for %s, and has not been found healthy yet.", at(s), inWords(e.since(s.Started)))
-		x.Suggestion = events
+		x.Reason = because(why.Running, fmt.Sprintf("It runs %s for %s, and has not been found healthy yet.", at(s), why.InWords(e.since(s.Started))), events(t))
 	case restarts > 0:
-		x.Summary = sentence(fmt.Sprintf("It runs %s, restarted %s", at(s), times(restarts)), reason)
-		x.Suggestion = "Its output: escher logs " + t.ID.ID
+		x.Reason = because(why.Restarting, sentence(fmt.Sprintf("It runs %s, restarted %s", at(s), times(restarts)), reason), output(t))
 	default:
-		x.Summary = fmt.Sprintf("It runs %s for %s.", at(s), inWords(e.since(s.Started)))
+		x.Reason = because(why.Running, fmt.Sprintf("It runs %s for %s.", at(s), why.InWords(e.since(s.Started))), types.Text{})
 	}
 	if b != nil {
 		if end := endOf(b.Info.V); end != nil && s.Phase == types.Running {
-			x.Notes = append(x.Notes, fmt.Sprintf("It is ended in %s at the latest.", inWords(end.Sub(e.now))))
+			note(x, "It is ended in %s at the latest.", why.InWords(end.Sub(e.now)))
 		}
 	}
 }
@@ -183,20 +197,21 @@ func times(n int) string {
 func (e *explainer) since(nanos int64) time.Duration { return e.now.Sub(time.Unix(0, nanos)) }
 
 // lost says what happens to a task whose node is gone.
-func (e *explainer) lost(t *cluster.Task, n *cluster.Node, x *Explanation) {
+func (e *explainer) lost(t *cluster.Task, n *cluster.Node, x *why.Explanation) {
 	s := t.Status.V
+	x.Cause, x.Nodes = why.NodeLost, []string{s.Node}
 	x.Summary = fmt.Sprintf("It was %s %s, which is not alive any more.", s.Phase, at(s))
 	if t.Info.V.OnDisconnect == types.Keep {
 		x.Summary = fmt.Sprintf("It was %s %s, which is not alive any more, and is kept for it.", s.Phase, at(s))
-		x.Suggestion = fmt.Sprintf("Start the agent of %s again; if the machine is dead for good: escher node rm --dead %s", s.Node, s.Node)
+		x.Suggestion = types.Textf("Start the agent of %s again; if the machine is dead for good: %s", s.Node, action.DeclareDead.Of(s.Node))
 		if n == nil || !n.Dead() {
 			return
 		}
 		x.Summary = fmt.Sprintf("It was %s %s, which is dead for good.", s.Phase, at(s))
 	}
-	x.Suggestion = "It is given up there, and waits for its next attempt, within seconds."
+	x.Suggestion = types.Textf("It is given up there, and waits for its next attempt, within seconds.")
 	if t.Info.V.OnDisconnect == types.StopLost {
-		x.Suggestion = "It fails for good within seconds: it is not to be run again when its node is lost."
+		x.Suggestion = types.Textf("It fails for good within seconds: it is not to be run again when its node is lost.")
 	}
 	dead := 0
 	for _, y := range e.nodes {
@@ -205,29 +220,33 @@ func (e *explainer) lost(t *cluster.Task, n *cluster.Node, x *Explanation) {
 		}
 	}
 	if dead >= scheduler.StormNodes && 2*dead > len(e.nodes) {
-		x.Suggestion = fmt.Sprintf("%d of %d nodes are not alive: if more than half have vanished within %s, tasks are left where they are so long, for it may be the network.",
-			dead, len(e.nodes), inWords(scheduler.Config{}.WithDefaults().StormHold))
+		x.Suggestion = types.Textf("%d of %d nodes are not alive: if more than half have vanished within %s, tasks are left where they are so long, for it may be the network.",
+			dead, len(e.nodes), why.InWords(scheduler.Config{}.WithDefaults().StormHold))
 	}
 }
 
 // incomplete says that the job of a task is not submitted in full.
-func (e *explainer) incomplete(t *cluster.Task, x *Explanation) {
+func (e *explainer) incomplete(t *cluster.Task, x *why.Explanation) {
 	job := cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}
 	e.read.tasks(t.ID.Namespace)
-	x.Summary = fmt.Sprintf("It waits for its job %s to be submitted in full: %s of it %s there.", job.ID, count(len(e.v.Members(job)), "task"), is(len(e.v.Members(job))))
-	x.Suggestion = "If whoever submits the job is gone, submit it again: this part of it is removed after a while."
+	there := len(e.v.Members(job))
+	x.Reason = because(why.Incomplete, fmt.Sprintf("It waits for its job %s to be submitted in full: %s of it %s there.", job.ID, count(there, "task"), is(there)), submitAgain())
 	e.admission(x)
 }
 
+func submitAgain() types.Text {
+	return types.Textf("If whoever submits the job is gone, submit it again: this part of it is removed after a while.")
+}
+
 // admission notes that admission is closed.
-func (e *explainer) admission(x *Explanation) {
+func (e *explainer) admission(x *why.Explanation) {
 	if a := e.v.Admission.V; a != nil {
-		x.Notes = append(x.Notes, sentence("Nothing new is admitted at present", a.Reason))
+		note(x, "%s", sentence("Nothing new is admitted at present", a.Reason))
 	}
 }
 
 // waiting says why a task waits.
-func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
+func (e *explainer) waiting(t *cluster.Task, x *why.Explanation) {
 	r := scheduler.CollectedBy(e.v, t)
 	if r != nil {
 		// The task is placed where it fits with that returned.
@@ -244,18 +263,16 @@ func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
 	requests := requestsOf(t.Info.V)
 	for i, f := range findings {
 		y := e.explanation(f, requests[i])
-		clause, _ := e.clause(f)
-		y.Summary = sentence("It "+clause, "")
+		y.Reason = inFull(e.clause(f))
 		x.Vectors = append(x.Vectors, y)
 	}
-	clause, suggestion := e.clause(best)
-	x.Summary, x.Suggestion, x.Unmet = sentence("It "+clause, ""), suggestion, best.unmet
+	x.Reason = inFull(e.clause(best))
 	x.Infeasible = !slices.ContainsFunc(findings, func(f *finding) bool { return !f.infeasible() && !f.stuck })
 	switch {
 	case len(findings) > 1 && x.Infeasible:
-		x.Notes = append(x.Notes, fmt.Sprintf("None of its %d alternatives can ever be met; this is about the first.", len(findings)))
+		note(x, "None of its %d alternatives can ever be met; this is about the first.", len(findings))
 	case len(findings) > 1:
-		x.Notes = append(x.Notes, fmt.Sprintf("This is about alternative %d of %d.", slices.Index(findings, best)+1, len(findings)))
+		note(x, "This is about alternative %d of %d.", slices.Index(findings, best)+1, len(findings))
 	}
 	if named := t.Info.V.Scheduler; named != "" && !x.Infeasible {
 		e.named(named, best, x)
@@ -280,13 +297,14 @@ func (e *explainer) waiting(t *cluster.Task, x *Explanation) {
 }
 
 // collects says what a waiting task has collected, and which holders have the rest.
-func (e *explainer) collects(r *cluster.Reservation, t *cluster.Task, x *Explanation) {
+func (e *explainer) collects(r *cluster.Reservation, t *cluster.Task, x *why.Explanation) {
 	parts := e.collected(scheduler.ClaimOf(e.v, t), x)
 	if len(parts) == 0 {
 		return
 	}
-	x.Summary = fmt.Sprintf("It has waited long, and collects what becomes free: so far %s.", listed(parts))
-	x.Notes = append(x.Notes, "Only tasks that end in time, --max-run, may use what it has collected. Where it fits sooner, it is placed there.")
+	x.Cause = why.Collecting
+	x.Summary = fmt.Sprintf("It has waited long, and collects what becomes free: so far %s.", why.Listed(parts))
+	note(x, "Only tasks that end in time, %s, may use what it has collected. Where it fits sooner, it is placed there.", action.TaskMaxRun.Of())
 }
 
 func requestsOf(t *cluster.TaskValue) []types.Requests {
@@ -331,31 +349,31 @@ func (e *explainer) leaderless(named string) bool {
 }
 
 // named says whether the scheduler that the task names runs.
-func (e *explainer) named(name string, f *finding, x *Explanation) {
+func (e *explainer) named(name string, f *finding, x *why.Explanation) {
 	switch {
 	case e.v.Schedulers[name] != nil:
 	case e.leaderless(name):
-		x.Summary = fmt.Sprintf("It is left to scheduler %s, which is not there.", name)
-		x.Suggestion = "Start that scheduler, or submit the task without naming one."
+		x.Reason = because(why.SchedulerMissing, fmt.Sprintf("It is left to scheduler %s, which is not there.", name),
+			types.Textf("Start that scheduler, or submit the task without naming one."))
 	case f.placeable():
 		x.Summary = fmt.Sprintf("It fits on %s, and is left to scheduler %s.", f.fits[0].Name, name)
-		x.Suggestion = "If it stays so, that scheduler does not run: start it, or submit the task without naming one."
+		x.Suggestion = types.Textf("If it stays so, that scheduler does not run: start it, or submit the task without naming one.")
 	}
 }
 
 // notes adds further facts about a waiting task.
-func (e *explainer) notes(t *cluster.Task, x *Explanation) {
+func (e *explainer) notes(t *cluster.Task, x *why.Explanation) {
 	if s := t.Status.V; s != nil && s.Attempt > 0 {
-		x.Notes = append(x.Notes, sentence(fmt.Sprintf("It was bound before: attempt %d, on %s, has ended", s.Attempt, s.Node), s.Reason))
+		note(x, "%s", sentence(fmt.Sprintf("It was bound before: attempt %d, on %s, has ended", s.Attempt, s.Node), s.Reason))
 	}
 	if d := t.Info.V.Deadline; d != 0 {
-		x.Notes = append(x.Notes, fmt.Sprintf("It fails in %s, at its deadline, if it has not ended by then.", inWords(time.Unix(0, d).Sub(e.now))))
+		note(x, "It fails in %s, at its deadline, if it has not ended by then.", why.InWords(time.Unix(0, d).Sub(e.now)))
 	}
 	e.admission(x)
 }
 
 // addHolders adds the holders and providers of the resources that a vector waits for.
-func (e *explainer) addHolders(f *finding, x *Explanation) {
+func (e *explainer) addHolders(f *finding, x *why.Explanation) {
 	seen := make(map[types.ResourceID]bool)
 	provided := func(rid types.ResourceID) {
 		if !seen[rid] && !rid.Physical() && !rid.Scoped() {
@@ -390,11 +408,11 @@ func (e *explainer) owner(ns, named string) string {
 
 // queue finds the position of an entry among those that wait for the same scheduler; nil if there
 // are too many to count.
-func (e *explainer) queue(owner string, mine *scheduler.Entry, shape string) *Queue {
+func (e *explainer) queue(owner string, mine *scheduler.Entry, shape string) *why.Queue {
 	if !e.read.waiting() {
 		return nil
 	}
-	q := &Queue{}
+	q := &why.Queue{}
 	var first []*scheduler.Entry
 	ahead := func(ns, named string, x *scheduler.Entry, key func() string) {
 		if !x.Before(mine) || e.owner(ns, named) != owner {

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -28,9 +29,9 @@ type finding struct {
 	tooSmall []candidate
 	// allowed is when the alternative becomes allowed; zero means now.
 	allowed time.Time
-	// said and remedy cache the clause. stuck reports whether the awaited resource cannot come.
-	said, remedy string
-	stuck        bool
+	// said caches the reason. stuck reports whether the awaited resource cannot come.
+	said  why.Reason
+	stuck bool
 	// unmet is the resource or reservation that the remedy sets or reserves.
 	unmet string
 }
@@ -218,7 +219,7 @@ func rejection(ns string, c candidate) string {
 	}
 	var parts []string
 	for _, x := range c.lacks {
-		name := nameOf(ns, x.ID)
+		name := why.NameOf(ns, x.ID)
 		switch {
 		case x.ID.IsPlacement():
 			// In the wrong place, nothing else matters.
@@ -254,8 +255,8 @@ func fixedPort(rid types.ResourceID) bool {
 }
 
 // explanation converts a finding to its exported form.
-func (e *explainer) explanation(f *finding, requests types.Requests) VectorExplanation {
-	x := VectorExplanation{Requests: requests, Devices: devicesOf(f.needs), Fits: names(f.fits), Infeasible: f.infeasible()}
+func (e *explainer) explanation(f *finding, requests types.Requests) why.Vector {
+	x := why.Vector{Requests: requests, Devices: devicesOf(f.needs), Fits: names(f.fits), Infeasible: f.infeasible()}
 	if !f.allowed.IsZero() {
 		x.AllowedAt = &f.allowed
 	}
@@ -281,7 +282,7 @@ func (e *explainer) explanation(f *finding, requests types.Requests) VectorExpla
 	}
 	nearest = filtered(nearest, func(c *candidate) bool { return !astray(c) })
 	for _, c := range nearest[:min(3, len(nearest))] {
-		near := Nearest{Node: c.node.Name}
+		near := why.Nearest{Node: c.node.Name}
 		for _, l := range c.lacks {
 			near.Missing = append(near.Missing, e.missing(c.node, l))
 		}
@@ -291,8 +292,8 @@ func (e *explainer) explanation(f *finding, requests types.Requests) VectorExpla
 }
 
 // missing converts a lack, on a node or of a pool, to its exported form.
-func (e *explainer) missing(n *cluster.Node, x lack) Missing {
-	m := Missing{
+func (e *explainer) missing(n *cluster.Node, x lack) why.Missing {
+	m := why.Missing{
 		Resource: x.ID, Want: x.Amount.Format(x.ID), Free: x.free.Format(x.ID), Capacity: x.capacity.Format(x.ID), Absent: !x.known,
 	}
 	if x.Devices != nil {
@@ -359,13 +360,13 @@ func (e *explainer) inPieces(n *cluster.Node, x lack) string {
 	return strings.Join(parts, ", ")
 }
 
-func byFrequency(reasons map[string][]string) []Rejection {
-	var out []Rejection
+func byFrequency(reasons map[string][]string) []why.Rejection {
+	var out []why.Rejection
 	for reason, nodes := range reasons {
 		slices.Sort(nodes)
-		out = append(out, Rejection{reason, nodes})
+		out = append(out, why.Rejection{Reason: reason, Nodes: nodes})
 	}
-	slices.SortFunc(out, func(a, b Rejection) int {
+	slices.SortFunc(out, func(a, b why.Rejection) int {
 		if len(a.Nodes) != len(b.Nodes) {
 			return len(b.Nodes) - len(a.Nodes)
 		}

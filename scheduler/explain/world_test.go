@@ -15,8 +15,10 @@ import (
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // q is the quantities of a request vector.
@@ -232,17 +234,17 @@ func (w *small) view() *cluster.View {
 }
 
 // explain explains a task t, reservation r, job j or node n: kind/id.
-func (w *small) explain(what string) Explanation {
+func (w *small) explain(what string) why.Explanation {
 	w.t.Helper()
 	kind, id, _ := strings.Cut(what, "/")
-	var x Explanation
+	var x why.Explanation
 	var err error
-	switch v := w.view(); Kind(kind) {
-	case KindReservation:
+	switch v := w.view(); why.Kind(kind) {
+	case why.KindReservation:
 		x, err = ExplainReservation(v, clusterID("d", id), w.now)
-	case KindJob:
+	case why.KindJob:
 		x, err = ExplainJob(v, clusterID("d", id), w.now)
-	case KindNode:
+	case why.KindNode:
 		x, err = ExplainNode(v, "d", id, w.now)
 	default:
 		x, err = Explain(v, clusterID("d", id), w.now)
@@ -252,10 +254,10 @@ func (w *small) explain(what string) Explanation {
 }
 
 // why explains an object from the store.
-func (w *small) why(what string) Explanation {
+func (w *small) why(what string) why.Explanation {
 	w.t.Helper()
 	kind, id, _ := strings.Cut(what, "/")
-	x, _, err := Why(context.Background(), w.store, Subject{Kind: Kind(kind), Namespace: "d", ID: id}, w.now)
+	x, _, err := Why(context.Background(), w.store, Subject{Kind: why.Kind(kind), Namespace: "d", ID: id}, w.now)
 	w.must(err)
 	return x
 }
@@ -287,9 +289,9 @@ func TestWhy(t *testing.T) {
 }
 
 // rendered is an explanation as text, then as JSON.
-func rendered(t *testing.T, x Explanation) string {
-	lines := x.Lines(false)
-	if len(lines) > maxLines {
+func rendered(t *testing.T, x why.Explanation) string {
+	lines := x.Lines(false, action.Action.String)
+	if len(lines) > why.MaxLines {
 		t.Errorf("%d lines", len(lines))
 	}
 	data, err := json.MarshalIndent(x, "", "  ")

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
@@ -47,7 +48,7 @@ func NewDescribe(f *cmdutil.Factory) *cobra.Command {
 				return showPolicies(f, ctx, client, shared)
 			}
 			d := describing{f: f, client: client, env: env, now: time.Now()}
-			var e explain.Explanation
+			var e why.Explanation
 			if e, d.view, err = explain.Why(ctx, client.Store(), subject(it, client.Namespace()), d.now); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler/explain"
 )
 
@@ -70,9 +71,9 @@ func NewWhy(f *cmdutil.Factory) *cobra.Command {
 
 // subject returns the subject of an explanation.
 func subject(t cmdutil.Named, ns string) explain.Subject {
-	kind := map[controlplane.Kind]explain.Kind{
-		controlplane.Tasks: explain.KindTask, controlplane.Jobs: explain.KindJob,
-		controlplane.Reservations: explain.KindReservation, controlplane.Nodes: explain.KindNode,
+	kind := map[controlplane.Kind]why.Kind{
+		controlplane.Tasks: why.KindTask, controlplane.Jobs: why.KindJob,
+		controlplane.Reservations: why.KindReservation, controlplane.Nodes: why.KindNode,
 	}[t.Kind]
 	return explain.Subject{Kind: kind, Namespace: ns, ID: t.ID}
 }

@@ -1,24 +1,30 @@
-package explain
+package why
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
-// maxLines bounds the lines of an explanation that is not wide.
-const maxLines = 25
+// few is the most names given of many.
+const few = 8
+
+// MaxLines bounds the lines of an explanation that is not wide.
+const MaxLines = 25
 
 // Lines renders the explanation as text: the sentence, the suggestion, then the details in
-// sections. Unless wide, it has at most 25 lines, each section shortened.
-func (e Explanation) Lines(wide bool) []string {
+// sections. Unless wide, it has at most MaxLines lines, each section shortened. The voice renders
+// actions in the words of the program that prints the lines.
+func (e Explanation) Lines(wide bool, voice action.Renderer) []string {
 	p := &page{ns: e.Namespace, wide: wide, lines: []string{e.Summary}}
-	if e.Suggestion != "" {
-		p.lines = append(p.lines, "→ "+e.Suggestion)
+	if !e.Suggestion.IsZero() {
+		p.lines = append(p.lines, "→ "+e.Suggestion.Render(voice))
 	}
-	p.section("note", len(e.Notes), 4, func(i int) string { return e.Notes[i] })
+	p.section("note", len(e.Notes), 4, func(i int) string { return e.Notes[i].Render(voice) })
 	for i, x := range e.Vectors {
 		if len(e.Vectors) > 1 {
 			p.add(fmt.Sprintf("alternative %d: %s", i+1, x.Summary))
@@ -27,7 +33,7 @@ func (e Explanation) Lines(wide bool) []string {
 	}
 	p.section("has", len(e.Amounts), 8, func(i int) string {
 		a := e.Amounts[i]
-		return fmt.Sprintf("%s: %s of %s free", nameOf(p.ns, a.Resource), a.Free, a.Capacity)
+		return fmt.Sprintf("%s: %s of %s free", NameOf(p.ns, a.Resource), a.Free, a.Capacity)
 	})
 	p.section("tasks", len(e.Groups), 8, func(i int) string {
 		g := e.Groups[i]
@@ -39,8 +45,8 @@ func (e Explanation) Lines(wide bool) []string {
 		p.label = ""
 		p.row("queue", e.Queue.text())
 	}
-	if !wide && len(p.lines) > maxLines {
-		p.lines, p.cut = p.lines[:maxLines-1], true
+	if !wide && len(p.lines) > MaxLines {
+		p.lines, p.cut = p.lines[:MaxLines-1], true
 	}
 	if p.cut {
 		p.lines = append(p.lines, "  … -o wide shows all of it")
@@ -81,7 +87,7 @@ func (p *page) section(label string, n, few int, text func(int) string) {
 	}
 }
 
-func (p *page) vector(x VectorExplanation, short bool) {
+func (p *page) vector(x Vector, short bool) {
 	rejected, nearest := 5, 3
 	if short {
 		rejected, nearest = 2, 1
@@ -104,7 +110,7 @@ func (p *page) vector(x VectorExplanation, short bool) {
 }
 
 func (p *page) missing(m Missing) string {
-	name := nameOf(p.ns, m.Resource)
+	name := NameOf(p.ns, m.Resource)
 	text := fmt.Sprintf("%s %s wanted, %s of %s free", m.Want, name, m.Free, m.Capacity)
 	if m.Which != "" {
 		text = fmt.Sprintf("%s %s %s wanted, %s of %s such free", m.Want, name, m.Which, m.Free, m.Capacity)
@@ -129,7 +135,7 @@ func (p *page) missing(m Missing) string {
 }
 
 func (p *page) holder(h Holder) string {
-	text := fmt.Sprintf("%s: %s", h.nameIn(p.ns), amountOf(p.ns, h.Resource, h.amount))
+	text := fmt.Sprintf("%s: %s", h.NameIn(p.ns), AmountOf(p.ns, h.Resource, h.Quantity))
 	if h.Node != "" {
 		text += " on " + h.Node
 	}
@@ -146,13 +152,13 @@ func (p *page) holder(h Holder) string {
 		text += ", being " + h.Leaving
 	}
 	if h.EndsBy != nil {
-		text += ", ends within " + inWords(h.left)
+		text += ", ends within " + InWords(h.Left)
 	}
 	return text
 }
 
 func (p *page) provider(x Provider) string {
-	text := fmt.Sprintf("%s: %s %s", ref(p.ns, cluster.ID{Namespace: p.ns, ID: x.ID}), x.Amount, nameOf(p.ns, x.Resource))
+	text := fmt.Sprintf("%s: %s %s", Ref(p.ns, cluster.ID{Namespace: p.ns, ID: x.ID}), x.Amount, NameOf(p.ns, x.Resource))
 	switch x.When {
 	case types.WhenSucceeded:
 		text += " when it succeeds"
@@ -190,4 +196,23 @@ func (q *Queue) text() string {
 		return fmt.Sprintf("%d before it, %d of them for the same: %s", q.Ahead, q.Same, names)
 	}
 	return fmt.Sprintf("%d before it, for the same: %s", q.Ahead, names)
+}
+
+// In returns the explanation with actions in the words of one program: what its encoding then
+// contains.
+func (e Explanation) In(voice action.Renderer) Explanation {
+	e.Suggestion = e.Suggestion.In(voice)
+	e.Notes = slices.Clone(e.Notes)
+	for i, n := range e.Notes {
+		e.Notes[i] = n.In(voice)
+	}
+	e.Vectors = slices.Clone(e.Vectors)
+	for i := range e.Vectors {
+		e.Vectors[i].Suggestion = e.Vectors[i].Suggestion.In(voice)
+	}
+	e.Groups = slices.Clone(e.Groups)
+	for i := range e.Groups {
+		e.Groups[i].Suggestion = e.Groups[i].Suggestion.In(voice)
+	}
+	return e
 }
