@@ -104,7 +104,7 @@ func TestLaunchInPartsGoesOn(t *testing.T) {
 					w.delete(controlplane.AdmissionKey())
 				}
 			}
-			_, err := w.LaunchJob(t.Context(), controlplane.Job{Name: "sweep"}, several(100)...)
+			_, err := w.LaunchJob(t.Context(), controlplane.Job{Name: "sweep", Tasks: several(100)})
 			tasks, _, listErr := w.Tasks(t.Context())
 			if listErr != nil {
 				t.Fatal(listErr)

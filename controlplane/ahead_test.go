@@ -49,7 +49,7 @@ func keysOf(t *testing.T, s controlplane.Store, kind controlplane.Kind) []contro
 
 func gangOf(c *controlplane.Client, n int) (*controlplane.Transaction, controlplane.Launched) {
 	tx := c.Begin().InParts()
-	launched := tx.LaunchJob(controlplane.Job{Name: "train"}, several(n)...)
+	launched := tx.LaunchJob(controlplane.Job{Name: "train", Tasks: several(n)})
 	return tx.Reserve("train", bundles(2)), launched
 }
 
@@ -77,7 +77,7 @@ func TestTransactionInParts(t *testing.T) {
 	}
 	// A small job takes one transaction.
 	small := c.Begin().InParts()
-	small.LaunchJob(controlplane.Job{Name: "small"}, one("a-1"), one("a-2"))
+	small.LaunchJob(controlplane.Job{Name: "small", Tasks: []controlplane.Submission{one("a-1"), one("a-2")}})
 	before := s.commits
 	if res, err := small.Commit(t.Context()); err != nil || res.Parts != 1 || s.commits != before+1 {
 		t.Errorf("%+v, %v, %d commits", res, err, s.commits-before)
@@ -88,7 +88,7 @@ func TestTransactionInParts(t *testing.T) {
 func TestTransactionIsTooLarge(t *testing.T) {
 	c, s := tightWorld(t, 128)
 	tx := c.Begin()
-	tx.LaunchJob(controlplane.Job{Name: "train"}, several(600)...)
+	tx.LaunchJob(controlplane.Job{Name: "train", Tasks: several(600)})
 	_, err := tx.Commit(t.Context())
 	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "--max-txn-ops") || s.commits != 0 {
 		t.Errorf("%v, after %d commits", err, s.commits)
@@ -107,7 +107,7 @@ func TestTransactionInPartsIsRefusedFirst(t *testing.T) {
 		"bad name":     c.Begin().InParts().Reserve("tr@in", bundles(1)),
 		"rest large":   c.Begin().InParts(),
 	} {
-		tx.LaunchJob(controlplane.Job{Name: "train"}, several(600)...)
+		tx.LaunchJob(controlplane.Job{Name: "train", Tasks: several(600)})
 		if name == "rest large" {
 			for range 130 {
 				tx.Launch(one(""))

@@ -53,12 +53,12 @@ func TestSiblingIDs(t *testing.T) {
 func TestSiblingIDsIgnoreAChosenJob(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	for _, job := range []string{"a-production", "b-production"} {
-		if _, err := w.LaunchJob(ctx, controlplane.Job{ID: job}, named("web"), named("web")); err != nil {
+		if _, err := w.LaunchJob(ctx, controlplane.Job{ID: job, Tasks: []controlplane.Submission{named("web"), named("web")}}); err != nil {
 			t.Error(err)
 		}
 	}
 	drawn := controlplane.NewID("train")
-	got, err := w.LaunchJob(ctx, controlplane.Job{ID: drawn, GeneratedID: true}, named("train"), named("train"))
+	got, err := w.LaunchJob(ctx, controlplane.Job{ID: drawn, GeneratedID: true, Tasks: []controlplane.Submission{named("train"), named("train")}})
 	if err != nil || got.Tasks[0] != drawn+".0" {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A Job names a set of tasks that are launched together.
+// A Job is tasks to launch together.
 type Job struct {
 	// ID is unique in its namespace, forever. Empty means an id made of Name.
 	ID string
@@ -18,12 +18,17 @@ type Job struct {
 	GeneratedID bool
 	// Name is a label.
 	Name string
+	// Tasks are at least one.
+	Tasks []Submission
+	// Session, unless empty, is the session that owns the tasks: LaunchJob sets it in each.
+	Session string
 	// NoneSince, unless 0, makes the launch depend on no job of the same name being created after
 	// that revision: Conflict. So of two callers that look for a name at once, find nothing and
 	// launch it, one succeeds.
 	NoneSince int64
-	// Wish is a digest of the job as requested, if policies have changed its tasks since: see Wish.
-	Wish string
+	// RequestDigest is a digest of the job as requested, if policies have changed its tasks since:
+	// see the function of that name.
+	RequestDigest string
 }
 
 // Launched is the result of a launch.
@@ -53,11 +58,11 @@ func (c *Client) Launch(ctx context.Context, tasks ...Submission) (Launched, err
 	return c.launch(ctx, &Job{}, tasks)
 }
 
-// LaunchJob submits tasks as a job: see Launch. Schedulers see all of them at once, however many
+// LaunchJob submits a job: see Launch. Schedulers see all of them at once, however many
 // there are. A call that failed half-way may be repeated with the same ids, and continues from
 // there. If the call did not name the job, or a task, LaunchJob deletes what it had written.
-func (c *Client) LaunchJob(ctx context.Context, job Job, tasks ...Submission) (Launched, error) {
-	return c.launch(ctx, &job, tasks)
+func (c *Client) LaunchJob(ctx context.Context, job Job) (Launched, error) {
+	return c.launch(ctx, &job, job.Tasks)
 }
 
 func (c *Client) launch(ctx context.Context, job *Job, tasks []Submission) (Launched, error) {
@@ -137,6 +142,9 @@ func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
 	}
 	for i := range made {
 		made[i].task.Job = e.jobID
+		if job != nil && job.Session != "" {
+			made[i].task.Session = job.Session
+		}
 		// No later call can continue a launch whose ids were made here.
 		e.resumable = e.resumable && tasks[i].ID != ""
 	}
@@ -168,6 +176,9 @@ func (e *launch) setJob(job Job, stamp int64) error {
 	if job.Name != "" {
 		errs = append(errs, types.ValidateName("job.name", job.Name))
 	}
+	if job.Session != "" {
+		errs = append(errs, types.ValidateName("job.session", job.Session))
+	}
 	e.resumable = !job.GeneratedID
 	switch {
 	case job.NoneSince != 0 && job.Name == "":
@@ -175,7 +186,7 @@ func (e *launch) setJob(job Job, stamp int64) error {
 	case job.NoneSince != 0:
 		e.alone = &first{Jobs, e.c.ns, job.Name, job.NoneSince}
 	}
-	e.job = &types.Job{Name: job.Name, Tasks: len(e.tasks), Submitted: stamp, Wish: job.Wish}
+	e.job = &types.Job{Name: job.Name, Tasks: len(e.tasks), Submitted: stamp, RequestDigest: job.RequestDigest}
 	return invalid(errs)
 }
 

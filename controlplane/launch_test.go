@@ -97,7 +97,7 @@ func TestLaunchSeveralIsAJob(t *testing.T) {
 // All tasks of a job, however many, become visible at once: its key is written last.
 func TestLaunchOfAJobInParts(t *testing.T) {
 	w := newWorld(t)
-	got, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "sweep-1", Name: "sweep"}, several(10000)...)
+	got, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "sweep-1", Name: "sweep", Tasks: several(10000)})
 	if err != nil || got.Parts < 2 || len(got.Tasks) != 10000 || got.Job != "sweep-1" {
 		t.Fatalf("job %s, %d tasks, %d parts, %v", got.Job, len(got.Tasks), got.Parts, err)
 	}
@@ -110,7 +110,7 @@ func TestLaunchOfAJobInParts(t *testing.T) {
 		t.Error("the job is not of the revision returned")
 	}
 	w.refused(types.AlreadyExists, func() error {
-		_, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "sweep-1"}, several(3)...)
+		_, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "sweep-1", Tasks: several(3)})
 		return err
 	}, "id sweep-1 was used")
 }
@@ -118,26 +118,26 @@ func TestLaunchOfAJobInParts(t *testing.T) {
 // A repeated call with the same ids continues a failed launch.
 func TestLaunchGoesOnWhereItFailed(t *testing.T) {
 	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 32, Bytes: 1 << 20}))
-	job := controlplane.Job{ID: "sweep-1"}
+	job := controlplane.Job{ID: "sweep-1", Tasks: several(50)}
 	ctx, cancel := context.WithCancel(t.Context())
 	w.lossy.before = func(n int) {
 		if n == 3 {
 			cancel()
 		}
 	}
-	if _, err := w.LaunchJob(ctx, job, several(50)...); err == nil {
+	if _, err := w.LaunchJob(ctx, job); err == nil {
 		t.Fatal("it went through")
 	}
 	if err := w.has1(controlplane.JobKey("team", "sweep-1")); err {
 		t.Fatal("the job is there, incomplete")
 	}
 	w.lossy.before = nil
-	got, err := w.LaunchJob(t.Context(), job, several(50)...)
+	got, err := w.LaunchJob(t.Context(), job)
 	if err != nil || len(got.Tasks) != 50 || !w.has1(controlplane.JobKey("team", "sweep-1")) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	// Other tasks with the same ids, or another job, do not continue it.
-	if _, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "other-1"}, several(50)...); !types.Is(err, types.AlreadyExists) {
+	if _, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "other-1", Tasks: several(50)}); !types.Is(err, types.AlreadyExists) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -221,7 +221,7 @@ func TestLaunchNotAnswered(t *testing.T) {
 					w.put(controlplane.SpecKey("team", controlplane.SpecDigest(busybox())), busybox())
 				}
 			}
-			got, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "sweep-1"}, several(40)...)
+			got, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "sweep-1", Tasks: several(40)})
 			if err != nil || len(got.Tasks) != 40 {
 				t.Fatalf("%v: %+v, %v", fates, got, err)
 			}

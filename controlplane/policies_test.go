@@ -18,7 +18,7 @@ func gang(job string) types.Policies {
 func TestJobsAreSubmittedWithWhatIsTheirs(t *testing.T) {
 	w := newWorld(t)
 	tx := w.Begin()
-	l := tx.LaunchJob(controlplane.Job{ID: "j"}, several(2)...)
+	l := tx.LaunchJob(controlplane.Job{ID: "j", Tasks: several(2)})
 	r := bundles(2)
 	r.Job = l.Job
 	tx.Reserve("j.gang", r)

@@ -50,7 +50,7 @@ func TestRemoveTask(t *testing.T) {
 func TestRemoveJob(t *testing.T) {
 	w, ctx := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1 << 20})), t.Context()
 	const n = 200
-	if _, err := w.LaunchJob(ctx, controlplane.Job{ID: "j"}, several(n)...); err != nil {
+	if _, err := w.LaunchJob(ctx, controlplane.Job{ID: "j", Tasks: several(n)}); err != nil {
 		t.Fatal(err)
 	}
 	w.refused(types.NotFound, func() error { _, err := w.RemoveJob(ctx, "k"); return err }, "no job k")
@@ -94,14 +94,14 @@ func TestLaunchBrokenOff(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
 	w.lossy.commits()
-	if _, err := w.LaunchJob(ctx, controlplane.Job{ID: "j"}, several(300)...); err == nil {
+	if _, err := w.LaunchJob(ctx, controlplane.Job{ID: "j", Tasks: several(300)}); err == nil {
 		t.Fatal("it was not broken off")
 	}
 	if w.keysOf(controlplane.Tasks) == 0 {
 		t.Error("what can be gone on with was deleted")
 	}
 	w.lossy.before = nil
-	if _, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "j"}, several(300)...); err != nil {
+	if _, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "j", Tasks: several(300)}); err != nil {
 		t.Error(err)
 	}
 	w.wantKeys(controlplane.Tasks, 300)
@@ -156,7 +156,7 @@ func TestPreview(t *testing.T) {
 	if err != nil || p.TooLarge != nil || len(p.Writes) != 3 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	tx.LaunchJob(controlplane.Job{}, unnamed(200)...)
+	tx.LaunchJob(controlplane.Job{Tasks: unnamed(200)})
 	if p, err = tx.Preview(ctx); err != nil || !types.Is(p.TooLarge, types.Invalid) {
 		t.Errorf("%v, %v", p.TooLarge, err)
 	}
@@ -176,7 +176,7 @@ func TestTransactionWritesASpecOnce(t *testing.T) {
 	w := newWorld(t)
 	tx := w.Begin()
 	tx.Launch(one("a"))
-	tx.LaunchJob(controlplane.Job{}, one("b"), one("c"))
+	tx.LaunchJob(controlplane.Job{Tasks: []controlplane.Submission{one("b"), one("c")}})
 	if _, err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

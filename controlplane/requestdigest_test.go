@@ -8,8 +8,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// wished returns a job of two tasks with a policy.
-func wished() ([]controlplane.Submission, []types.Policy) {
+// requested returns a job of three tasks with two policies.
+func requested() ([]controlplane.Submission, []types.Policy) {
 	spec := &types.Spec{Image: "img"}
 	one := types.Task{Name: "a", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}
 	two := one
@@ -18,8 +18,8 @@ func wished() ([]controlplane.Submission, []types.Policy) {
 		[]types.Policy{{Kind: "gang"}, {Kind: "apart", With: `{"perNode":2,"x":1}`}}
 }
 
-func TestWishTellsJobsApart(t *testing.T) {
-	tasks, policies := wished()
+func TestRequestDigestTellsJobsApart(t *testing.T) {
+	tasks, policies := requested()
 	want := controlplane.RequestDigest(tasks, policies)
 	for name, change := range map[string]func(tasks []controlplane.Submission, policies []types.Policy) ([]controlplane.Submission, []types.Policy){
 		"fewer tasks": func(t []controlplane.Submission, p []types.Policy) ([]controlplane.Submission, []types.Policy) {
@@ -48,14 +48,14 @@ func TestWishTellsJobsApart(t *testing.T) {
 			return t, []types.Policy{p[1], p[0]}
 		},
 	} {
-		if controlplane.RequestDigest(change(wished())) == want {
+		if controlplane.RequestDigest(change(requested())) == want {
 			t.Errorf("%s: it is the same", name)
 		}
 	}
 }
 
-func TestWishIsTheSameOfTheSame(t *testing.T) {
-	tasks, policies := wished()
+func TestRequestDigestOfTheSameIsTheSame(t *testing.T) {
+	tasks, policies := requested()
 	want := controlplane.RequestDigest(tasks, policies)
 	tasks[0], tasks[2] = tasks[2], tasks[0]
 	spec := *tasks[1].Spec
@@ -69,6 +69,6 @@ func TestWishIsTheSameOfTheSame(t *testing.T) {
 		t.Errorf("of the digest of a spec: %s, want %s", got, want)
 	}
 	if controlplane.RequestDigest(tasks, nil) != "" {
-		t.Error("a job without policies has a wish")
+		t.Error("a job without policies has a digest")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// NamedReservation is a reservation with its id, as Reserve takes it.
-type NamedReservation struct {
+// A Reservation is a reservation to create under an id: see Reserve.
+type Reservation struct {
 	ID string
 	types.Reservation
 }

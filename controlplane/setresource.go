@@ -24,8 +24,8 @@ type SetOptions struct {
 	Future bool
 }
 
-// Setting is an ephemeral resource to set, as SetResource takes it.
-type Setting struct {
+// A Resource is an ephemeral resource to set: see SetResource.
+type Resource struct {
 	Name     string
 	Capacity types.Quantity
 	Where    Where

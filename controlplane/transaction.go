@@ -74,7 +74,7 @@ func (t *Transaction) SetResource(name string, capacity types.Quantity, where Wh
 func (t *Transaction) Launch(tasks ...Submission) []string { return t.launch(nil, tasks).Tasks }
 
 // LaunchJob adds what Client.LaunchJob does, and returns the ids.
-func (t *Transaction) LaunchJob(job Job, tasks ...Submission) Launched { return t.launch(&job, tasks) }
+func (t *Transaction) LaunchJob(job Job) Launched { return t.launch(&job, job.Tasks) }
 
 func (t *Transaction) launch(job *Job, tasks []Submission) Launched {
 	e, err := t.c.newLaunch(job, tasks)

@@ -56,7 +56,7 @@ func (c *Client) Declare(ctx context.Context, id string, p Shared, session strin
 
 // Declared returns the resources that a shared policy creates when it is declared, and that end
 // with it. Errors are those of its Declare.
-func Declared(id string, p Shared) ([]Set, error) {
+func Declared(id string, p Shared) ([]controlplane.Resource, error) {
 	sets, err := p.Declare(id)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func Declared(id string, p Shared) ([]Set, error) {
 
 // ofPolicy returns sets with the policy as owner of those named after it that have no lifetime. So
 // one transaction ends all of them, however many there are.
-func ofPolicy(sets []Set, prefix, id string) []Set {
+func ofPolicy(sets []controlplane.Resource, prefix, id string) []controlplane.Resource {
 	out := slices.Clone(sets)
 	for i := range out {
 		s := &out[i]

@@ -44,7 +44,7 @@ func TestSharedEndsWithApplication(t *testing.T) {
 				if err := app.Declare(t.Context(), "s", c.shared); err != nil {
 					t.Fatal(err)
 				}
-				job, err := app.Submit(t.Context(), esl.Job{Name: "j", Tasks: esl.Copies(3, hollow.Task(1000, "run", "5s"))}, c.refers)
+				job, err := app.Submit(t.Context(), controlplane.Job{Name: "j", Tasks: esl.Copies(3, hollow.Task(1000, "run", "5s"))}, c.refers)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -74,13 +74,13 @@ func TestSharedPlanEndsWithPolicy(t *testing.T) {
 			if s.Pool("s.shared.made") != nil {
 				return esl.Plan{}
 			}
-			set := func(name string) esl.Set {
-				return esl.Set{Name: name, Capacity: esl.One, Where: controlplane.InCluster()}
+			set := func(name string) controlplane.Resource {
+				return controlplane.Resource{Name: name, Capacity: esl.One, Where: controlplane.InCluster()}
 			}
 			bundle := types.Bundle{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}
 			return esl.Plan{
-				Set:     []esl.Set{set("s.shared.made"), set("s.sharedalike"), set("data")},
-				Reserve: []esl.Reservation{{ID: "s.shared.room", Reservation: types.Reservation{Bundles: []types.Bundle{bundle}}}},
+				Set:     []controlplane.Resource{set("s.shared.made"), set("s.sharedalike"), set("data")},
+				Reserve: []controlplane.Reservation{{ID: "s.shared.room", Reservation: types.Reservation{Bundles: []types.Bundle{bundle}}}},
 			}
 		})
 		w.Jobs = w.Client("d")
@@ -192,7 +192,7 @@ func TestIDTaken(t *testing.T) {
 	if !types.Is(err, types.AlreadyExists) || !strings.Contains(err.Error(), `"prod"`) || !strings.Contains(err.Error(), "choose another job id") {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := w.Jobs.Submit(t.Context(), esl.Job{}, gang.Gang{}); err == nil || strings.Contains(err.Error(), "job :") {
+	if _, err := w.Jobs.Submit(t.Context(), controlplane.Job{}, gang.Gang{}); err == nil || strings.Contains(err.Error(), "job :") {
 		t.Errorf("of a job without a name the error is %v", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestAttachedPrepares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := app.Expand(t.Context(), job("b", 1), &esltest.Counter{Name: "b"})
+		e, err := app.Expand(t.Context(), job("b", 1), esl.Batch{}, &esltest.Counter{Name: "b"})
 		if err != nil {
 			t.Fatal(err)
 		}

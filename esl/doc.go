@@ -3,7 +3,7 @@
 // tasks, holds them back, or locks what they need.
 //
 //	jobs := builtin.New(client)
-//	job, err := jobs.Submit(ctx, esl.Job{Name: "train", Tasks: esl.Copies(4, worker)}, gang.Gang{})
+//	job, err := jobs.Submit(ctx, controlplane.Job{Name: "train", Tasks: esl.Copies(4, worker)}, gang.Gang{})
 //
 // At submission, Policy.Apply adds requests to the tasks. It is pure, and its results go into one
 // transaction with the tasks. While the tasks last, Controller.Next makes decisions from a view of

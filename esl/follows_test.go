@@ -28,16 +28,16 @@ func TestFollowsByName(t *testing.T) {
 		if s.Node(next.Tasks[0]) == "" {
 			t.Errorf("it has not begun after the job of that name: %s", s.Why(next.Tasks[0]))
 		}
-		_, err := s.Jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, admission.After{Jobs: []string{etl.Job, etl.Job[:len(etl.Job)-3]}})
+		_, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, admission.After{Jobs: []string{etl.Job, etl.Job[:len(etl.Job)-3]}})
 		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "policies[0] (after): jobs[1]: there is no job") || !strings.Contains(err.Error(), etl.Job) {
 			t.Errorf("of a job that is not there: %v", err)
 		}
 		// It exists when the transaction commits.
-		e, err := s.Jobs.Expand(s.Context(), esl.Job{Name: "b", Tasks: esl.Copies(1, hollow.Task(100)), Beside: []string{"a"}}, admission.After{Jobs: []string{"a"}})
+		e, err := s.Jobs.Expand(s.Context(), controlplane.Job{Name: "b", Tasks: esl.Copies(1, hollow.Task(100))}, esl.Batch{Names: []string{"a"}}, admission.After{Jobs: []string{"a"}})
 		s.Must(err)
 		tx := s.Jobs.Begin()
 		b := e.Add(tx)
-		a := tx.LaunchJob(controlplane.Job{Name: "a"}, hollow.Task(100, "run", "5s"))
+		a := tx.LaunchJob(controlplane.Job{Name: "a", Tasks: []controlplane.Submission{hollow.Task(100, "run", "5s")}})
 		_, err = tx.Commit(s.Context())
 		s.Must(err)
 		s.Says(b.Tasks[0], "It comes after task "+a.Tasks[0])
@@ -62,7 +62,7 @@ func TestFollowsATask(t *testing.T) {
 		for _, job := range []string{next.Tasks[0], named.Tasks[0]} {
 			s.Says(job, "It comes after task "+id+", which is running.")
 		}
-		_, err := s.Jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, admission.After{Jobs: []string{"fetch"}})
+		_, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: "x", Tasks: esl.Copies(1, hollow.Task(100))}, admission.After{Jobs: []string{"fetch"}})
 		both := []string{id, another}
 		slices.Sort(both)
 		if want := `jobs[0]: "fetch" is the name of several tasks: give the id of one of ` + strings.Join(both, ", "); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), want) {

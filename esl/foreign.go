@@ -2,10 +2,10 @@ package esl
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -49,13 +49,13 @@ func (p Foreign) check() error {
 }
 
 // Why reports a task that waits because its resource has not been created.
-func (p Foreign) Why(s *State, task string) string {
+func (p Foreign) Why(s *State, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	rid := types.Resolve(s.Namespace, s.Own(""))
 	if t == nil || t.Phase() != types.Pending || s.View.Pool(rid) != nil || len(s.View.At(rid)) > 0 || s.View.Everywhere[rid] != nil {
-		return ""
+		return why.Reason{}
 	}
-	return fmt.Sprintf("policy %s has not said yet where the task may run, as nobody has made %s: start the program that keeps it, unless it runs", p.Name, s.Own(""))
+	return why.Say(why.NoKeeper, "policy %s has not said yet where the task may run, as nobody has made %s: start the program that keeps it, unless it runs", p.Name, s.Own(""))
 }
 
 // foreign reports whether a kind has a domain.

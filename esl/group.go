@@ -12,31 +12,6 @@ import (
 // One is one unit of an ephemeral resource.
 const One types.Quantity = 1000
 
-// Job is tasks that are submitted together.
-type Job struct {
-	// ID is unique in its namespace, for ever; empty means made from Name.
-	ID string
-	// Name is a label.
-	Name string
-	// Tasks are at least one.
-	Tasks []controlplane.Submission
-	// Session owns the tasks. Its holder runs the policies instead of a server. Empty means that a
-	// server runs them, and the tasks outlive the application.
-	Session string
-	// NoneSince: see controlplane.Job.
-	NoneSince int64
-	// Wished makes apply compare the job by the digest of its description, although policies change
-	// the tasks: see controlplane.RequestDigest.
-	Wished bool
-	// If holds the conditions of the submission.
-	If controlplane.ReadSet
-	// Shared holds the shared policies declared in the same transaction, by id. Others are read
-	// from the store.
-	Shared map[string]Policy
-	// Beside holds the names of jobs and tasks submitted in the same transaction.
-	Beside []string
-}
-
 // Copies returns n copies of a submission.
 func Copies(n int, s controlplane.Submission) []controlplane.Submission {
 	out := make([]controlplane.Submission, n)
@@ -44,20 +19,6 @@ func Copies(n int, s controlplane.Submission) []controlplane.Submission {
 		out[i] = s
 	}
 	return out
-}
-
-// Set is the desired state of an ephemeral resource.
-type Set struct {
-	Name     string
-	Capacity types.Quantity
-	Where    controlplane.Where
-	Options  controlplane.SetOptions
-}
-
-// Reservation is a reservation to create, under an id.
-type Reservation struct {
-	ID string
-	types.Reservation
 }
 
 // Group is the tasks of a job before submission, with the additions of its policies. Additions of
@@ -72,8 +33,8 @@ type Group struct {
 	Tasks []controlplane.Submission
 	// Resources and Reservations are created in the same transaction as the tasks, and end with the
 	// job.
-	Resources    []Set
-	Reservations []Reservation
+	Resources    []controlplane.Resource
+	Reservations []controlplane.Reservation
 	// Shared holds the shared policies that the policies of the job refer to, by id.
 	Shared map[string]Policy
 	// Nodes holds the registered nodes by name, for a policy with NeedsNodes.
@@ -152,7 +113,7 @@ func (g *Group) Provide(i int, name string, amount types.Quantity, when types.Wh
 
 // Make creates an ephemeral resource with the tasks. It ends with the job.
 func (g *Group) Make(name string, capacity types.Quantity, where controlplane.Where) {
-	g.Resources = append(g.Resources, Set{Name: name, Capacity: capacity, Where: where, Options: OfJob(g.ID)})
+	g.Resources = append(g.Resources, controlplane.Resource{Name: name, Capacity: capacity, Where: where, Options: OfJob(g.ID)})
 }
 
 // OfJob returns options for a resource that ends with a job; capacity 0 leaves it there, closed.
@@ -163,7 +124,7 @@ func OfJob(job string) controlplane.SetOptions {
 // Reserve creates a reservation for the job, under an id.
 func (g *Group) Reserve(id string, r types.Reservation) {
 	r.Job, r.Session = g.ID, g.Session
-	g.Reservations = append(g.Reservations, Reservation{ID: id, Reservation: r})
+	g.Reservations = append(g.Reservations, controlplane.Reservation{ID: id, Reservation: r})
 }
 
 // Finally calls f after Apply of all policies of the job: for a policy that depends on the requests

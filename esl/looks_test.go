@@ -36,7 +36,7 @@ func TestCanceledSubmitWaitsForNoOther(t *testing.T) {
 	}
 	jobs := builtin.New(c)
 	submit := func(ctx context.Context) error {
-		_, err := jobs.Submit(ctx, esl.Job{Tasks: esl.Copies(2, controlplane.Submission{Spec: &types.Spec{Image: "x"}})}, gang.Gang{})
+		_, err := jobs.Submit(ctx, controlplane.Job{Tasks: esl.Copies(2, controlplane.Submission{Spec: &types.Spec{Image: "x"}})}, gang.Gang{})
 		return err
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -14,8 +14,8 @@ import (
 // A plan of only resource changes, only evictions or only stops that is too large for one
 // transaction is carried out in part, and the policy decides again.
 type Plan struct {
-	Set       []Set
-	Reserve   []Reservation
+	Set       []controlplane.Resource
+	Reserve   []controlplane.Reservation
 	Unreserve []string
 	Stop      []Stop
 	Evict     []Evict

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -39,8 +41,8 @@ type Controller interface {
 // Explainer is a Policy that explains why a task waits.
 type Explainer interface {
 	Policy
-	// Why returns what the task waits for in one sentence; "" means nothing of this policy.
-	Why(s *State, task string) string
+	// Why returns what the task waits for; a zero reason means nothing of this policy. See why.Say.
+	Why(s *State, task string) why.Reason
 }
 
 // Shared is a Policy that several jobs share. An administrator or a user declares it under an id
@@ -49,7 +51,7 @@ type Explainer interface {
 type Shared interface {
 	Controller
 	// Declare returns the resources that the policy creates when it is declared.
-	Declare(id string) ([]Set, error)
+	Declare(id string) ([]controlplane.Resource, error)
 }
 
 // SharedRef is a Policy that refers to a shared policy.

@@ -29,49 +29,70 @@ const MaxJob = 40
 //
 // Invalid: a policy, or two together, can never be satisfied, or is misspelled; the error names all
 // problems. Others as of controlplane.Client.Launch.
-func (c *Client) Submit(ctx context.Context, job Job, policies ...Policy) (controlplane.Launched, error) {
+func (c *Client) Submit(ctx context.Context, job controlplane.Job, policies ...Policy) (controlplane.Launched, error) {
 	t, launched, err := c.Prepare(ctx, job, policies...)
 	if err != nil {
 		return controlplane.Launched{}, err
 	}
 	done, err := t.InParts().Commit(ctx)
 	if err != nil {
-		return controlplane.Launched{}, types.Errorf(types.ClassOf(err), "submit %s: %w", nameOf(Job{ID: cmp.Or(launched.Job, job.ID), Name: job.Name}), err)
+		return controlplane.Launched{}, types.Errorf(types.ClassOf(err), "submit %s: %w", nameOf(controlplane.Job{ID: cmp.Or(launched.Job, job.ID), Name: job.Name}), err)
 	}
 	launched.Revision, launched.Parts = done.Revision, done.Parts
 	return launched, nil
 }
 
-// Prepare is Submit without the commit: to add to the transaction, or to preview it.
-func (c *Client) Prepare(ctx context.Context, job Job, policies ...Policy) (*controlplane.Transaction, controlplane.Launched, error) {
-	e, err := c.Expand(ctx, job, policies...)
+// Prepare is Submit without the commit: to add changes or conditions to the transaction, or to
+// preview it.
+func (c *Client) Prepare(ctx context.Context, job controlplane.Job, policies ...Policy) (*controlplane.Transaction, controlplane.Launched, error) {
+	e, err := c.Expand(ctx, job, Batch{}, policies...)
 	if err != nil {
 		return nil, controlplane.Launched{}, err
 	}
-	t := c.Begin(job.If)
+	t := c.Begin()
 	return t, e.Add(t), nil
+}
+
+// ReadPolicies makes policies of their stored forms. Errors are those of Kinds.Read.
+func (c *Client) ReadPolicies(stored []types.Policy) ([]Policy, error) {
+	policies := make([]Policy, len(stored))
+	for i, one := range stored {
+		p, err := c.Kinds.Read(one)
+		if err != nil {
+			return nil, err
+		}
+		policies[i] = p
+	}
+	return policies, nil
 }
 
 // Expanded is a job with the additions of its policies, before anything is written.
 type Expanded struct {
 	*Group
 
-	noneSince int64
-	// drawn reports whether the client generated the id.
-	drawn bool
-	wish  string
-	kept  types.Policies
+	// job is the job as requested, with its id; the tasks are those of the group.
+	job  controlplane.Job
+	kept types.Policies
 	// reads is the read set of the shared policies.
 	reads controlplane.ReadSet
 }
 
+// A Batch describes the transaction in which a job is submitted, if that has more than the job.
+type Batch struct {
+	// Declared holds the shared policies declared in it, by id. Others are read from the store.
+	Declared map[string]Policy
+	// Names holds the names of the jobs and tasks launched in it.
+	Names []string
+}
+
 // Expand applies policies to a job, and writes nothing. Errors as of Submit.
-func (c *Client) Expand(ctx context.Context, job Job, policies ...Policy) (*Expanded, error) {
-	g, err := c.group(ctx, job, policies)
+func (c *Client) Expand(ctx context.Context, job controlplane.Job, batch Batch, policies ...Policy) (*Expanded, error) {
+	g, err := c.group(ctx, job, batch, policies)
 	if err != nil {
 		return nil, types.Errorf(types.ClassOf(err), "submit %s: %w", nameOf(job), err)
 	}
-	e := &Expanded{Group: g, noneSince: job.NoneSince, drawn: job.ID == "", kept: types.Policies{Job: g.ID, Session: job.Session}, reads: g.reads}
+	job.ID, job.GeneratedID = g.ID, job.GeneratedID || job.ID == ""
+	e := &Expanded{Group: g, job: job, kept: types.Policies{Job: g.ID, Session: job.Session}, reads: g.reads}
 	for _, p := range policies {
 		one, err := Stored(p)
 		if err != nil {
@@ -79,16 +100,15 @@ func (c *Client) Expand(ctx context.Context, job Job, policies ...Policy) (*Expa
 		}
 		e.kept.Policies = append(e.kept.Policies, one)
 	}
-	if job.Wished {
-		e.wish = controlplane.RequestDigest(job.Tasks, e.kept.Policies)
-	}
 	return e, nil
 }
 
 // Add adds the job and its additions to a transaction.
 func (e *Expanded) Add(t *controlplane.Transaction) controlplane.Launched {
 	t.If(e.reads)
-	launched := t.LaunchJob(controlplane.Job{ID: e.ID, GeneratedID: e.drawn, Name: e.Name, NoneSince: e.noneSince, Wish: e.wish}, e.Tasks...)
+	job := e.job
+	job.Tasks = e.Tasks
+	launched := t.LaunchJob(job)
 	for _, r := range e.Reservations {
 		t.Reserve(r.ID, r.Reservation)
 	}
@@ -102,7 +122,7 @@ func (e *Expanded) Add(t *controlplane.Transaction) controlplane.Launched {
 }
 
 // nameOf returns the name of a job in errors.
-func nameOf(job Job) string {
+func nameOf(job controlplane.Job) string {
 	if name := cmp.Or(job.ID, job.Name); name != "" {
 		return "job " + name
 	}
@@ -111,18 +131,18 @@ func nameOf(job Job) string {
 
 // group makes a group of a job, and applies policies to it. If they refuse because of cached nodes,
 // it reads the nodes and applies them again.
-func (c *Client) group(ctx context.Context, job Job, policies []Policy) (*Group, error) {
+func (c *Client) group(ctx context.Context, job controlplane.Job, batch Batch, policies []Policy) (*Group, error) {
 	if len(job.Tasks) == 0 {
 		return nil, Invalid("tasks: there are none: give at least one")
 	}
 	if len(job.ID) > MaxJob {
 		return nil, Invalid("job.id: %q has %d bytes, and names of what its policies make begin with it: at most %d are allowed, shorten it", job.ID, len(job.ID), MaxJob)
 	}
-	shared, reads, err := c.shared(ctx, job.Shared, policies)
+	shared, reads, err := c.shared(ctx, batch.Declared, policies)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.follows(ctx, job.Beside, policies); err != nil {
+	if err := c.follows(ctx, batch.Names, policies); err != nil {
 		return nil, err
 	}
 	nodes, fresh, err := c.look(ctx, policies, false)
@@ -141,18 +161,13 @@ func (c *Client) group(ctx context.Context, job Job, policies []Policy) (*Group,
 }
 
 // applied returns the group of a job after its policies have been applied.
-func (c *Client) applied(job Job, policies []Policy, shared map[string]Policy, nodes map[string]*types.Node) (*Group, error) {
+func (c *Client) applied(job controlplane.Job, policies []Policy, shared map[string]Policy, nodes map[string]*types.Node) (*Group, error) {
 	g := &Group{
 		Namespace: c.Namespace(), ID: job.ID, Name: job.Name, Session: job.Session, Tasks: slices.Clone(job.Tasks), Shared: shared, Nodes: nodes,
 		ops: c.Store().Limits().Ops,
 	}
 	if g.ID == "" {
 		g.ID = newJob(job.Name)
-	}
-	for i := range g.Tasks {
-		if g.Session != "" {
-			g.Tasks[i].Task.Session = g.Session
-		}
 	}
 	return g, g.Apply(policies)
 }

@@ -34,9 +34,9 @@ func (p maker) Apply(g *esl.Group) error {
 	return nil
 }
 
-func job(id string, n int) esl.Job {
+func job(id string, n int) controlplane.Job {
 	task := controlplane.Submission{Task: types.Task{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}, Spec: &types.Spec{Image: "x"}}
-	return esl.Job{ID: id, Tasks: esl.Copies(n, task)}
+	return controlplane.Job{ID: id, Tasks: esl.Copies(n, task)}
 }
 
 // TestSubmitIsOneTransaction: all objects of a job have one revision.
@@ -86,7 +86,7 @@ func TestSubmitIsOneTransaction(t *testing.T) {
 // TestRefused reports all errors, and writes nothing.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		job      esl.Job
+		job      controlplane.Job
 		policies []esl.Policy
 		class    types.Class
 		want     []string
@@ -389,12 +389,12 @@ func TestWithdrawMeetsJob(t *testing.T) {
 	}
 }
 
-// TestWishedIsKnownAgain writes the digest of a job's description if Wished is set.
-func TestWishedIsKnownAgain(t *testing.T) {
-	for _, wished := range []bool{false, true} {
+// TestRequestDigestIsStored stores the digest of a job as requested, if it is given.
+func TestRequestDigestIsStored(t *testing.T) {
+	for _, want := range []string{"", "digest"} {
 		w := esltest.NewWorld(t, esltest.NewRecord(nil))
 		j := job("a", 2)
-		j.Wished = wished
+		j.RequestDigest = want
 		if _, err := w.Jobs.Submit(t.Context(), j, maker{}); err != nil {
 			t.Fatal(err)
 		}
@@ -406,12 +406,8 @@ func TestWishedIsKnownAgain(t *testing.T) {
 		if err := types.Decode(kvs[0].Value, &is); err != nil {
 			t.Fatal(err)
 		}
-		want := ""
-		if wished {
-			want = controlplane.RequestDigest(job("a", 2).Tasks, []types.Policy{{Kind: "maker"}})
-		}
-		if is.Wish != want {
-			t.Errorf("wished %t: %q, want %q", wished, is.Wish, want)
+		if is.RequestDigest != want {
+			t.Errorf("got %q, want %q", is.RequestDigest, want)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func TestRefusedAsWritten(t *testing.T) {
 			{hollow.Task(3000), types.Precondition, "min: the cluster is too small: were nothing else there, 2 of the first 3 tasks would fit: lower it", []esl.Policy{room.Elastic{Min: 3}}},
 			{hollow.Task(100), types.Precondition, "all 3 tasks are to begin at once, and apart has at most 1 on one node", []esl.Policy{place.Apart{}, room.Elastic{Min: 3}}},
 		} {
-			_, err := jobs.Submit(t.Context(), esl.Job{Tasks: esl.Copies(4, test.task)}, test.p...)
+			_, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(4, test.task)}, test.p...)
 			if !types.Is(err, test.class) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%+v\ngot  %v\nwant %s", test.p, err, test.want)
 			}
@@ -103,7 +103,7 @@ func TestRefusedWithoutAName(t *testing.T) {
 		_, jobs := esltest.Ordered(t, 1)
 		wrong := hollow.Task(100)
 		wrong.Task.Requests = append(wrong.Task.Requests, types.Request{Name: "weird name", Amount: 1})
-		_, err := jobs.Submit(t.Context(), esl.Job{Tasks: esl.Copies(1, wrong)})
+		_, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(1, wrong)})
 		if !types.Is(err, types.Invalid) || strings.Contains(err.Error(), "job :") || !strings.Contains(err.Error(), "job without a name: ") {
 			t.Error(err)
 		}

@@ -17,8 +17,8 @@ import (
 // leaders/accumulate), so that no two hold what the other needs. Tasks that end in time may use the
 // capacity meanwhile: see backfill.
 
-// role is the leadership of the accumulating reservation.
-const role = "accumulate"
+// AccumulateRole is the leadership of the accumulating reservation.
+const AccumulateRole = "accumulate"
 
 // accumulator is the core's state of accumulation.
 type accumulator struct {
@@ -94,7 +94,7 @@ func (c *Core) accumulate(d *Draft) {
 		}
 		return
 	}
-	if len(c.accum.candidates) == 0 || c.view.Leaders[role] != nil {
+	if len(c.accum.candidates) == 0 || c.view.Leaders[AccumulateRole] != nil {
 		return
 	}
 	if at := c.accum.nextAge; at != 0 && at <= c.now.UnixNano() {
@@ -225,8 +225,8 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 // and keep the pool from all others.
 func (c *Core) overPools(x claimant) bool {
 	sums := make(map[*cluster.Pool]types.Quantity)
-	for _, b := range bundleOrder(c.view, x.Reservation) {
-		for _, need := range b.needs {
+	for _, b := range BundleOrder(c.view, x.Reservation) {
+		for _, need := range b.Needs {
 			if p := c.view.Pool(need.ID); p != nil {
 				if sums[p] = sums[p].Add(need.Amount); sums[p] > p.Capacity() {
 					return true
@@ -264,7 +264,7 @@ func (c *Core) accumulateAgain() { c.accum.seen, c.accum.places.seen = -1, -1 }
 // elsewhere grants all of r if it fits now, once what it has collected is returned: its nodes were
 // chosen when less was free. That takes a draft of its own.
 func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
-	g, leader := r.Grant.V, c.view.Leaders[role]
+	g, leader := r.Grant.V, c.view.Leaders[AccumulateRole]
 	if leader == nil || c.inFlightOf(g) || !c.searchDue(&c.accum.places) {
 		return false
 	}
@@ -274,7 +274,7 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 	}
 	c.maySearch(&c.accum.places)
 	c.layDown(d, g)
-	p := packing{core: c, draft: d, spots: bundleOrder(c.view, r)}
+	p := packing{core: c, draft: d, spots: BundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
 	if placed := p.place(0); !placed || !d.grant(r, p.spots, 2*len(g.Nodes)+1) {
 		for _, x := range p.spots {
@@ -291,8 +291,8 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 	for _, at := range g.Nodes {
 		d.keep(c.view.Nodes[at.Node], at.Holds)
 	}
-	d.Change.IfUnchanged(controlplane.LeaderKey(role), leader.Mod)
-	d.remove(controlplane.LeaderKey(role))
+	d.Change.IfUnchanged(controlplane.LeaderKey(AccumulateRole), leader.Mod)
+	d.remove(controlplane.LeaderKey(AccumulateRole))
 	return true
 }
 
@@ -352,7 +352,7 @@ func (d *Draft) roomFor(r *cluster.Reservation) bool {
 
 // accumulating returns the current claimant; false if there is none.
 func (c *Core) accumulating() (claimant, bool) {
-	leader := c.view.Leaders[role]
+	leader := c.view.Leaders[AccumulateRole]
 	if leader == nil {
 		return claimant{}, false
 	}
@@ -436,11 +436,11 @@ func (d *Draft) accumulate(v *cluster.View, x claimant, g *types.Grant) {
 	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), x.Grant.Mod)
 	space := d.namespace(ns)
 	d.Change.IfUnchanged(space.key, space.mod)
-	leader := v.UnreadMod(controlplane.LeaderKey(role))
-	if l := v.Leaders[role]; l != nil {
+	leader := v.UnreadMod(controlplane.LeaderKey(AccumulateRole))
+	if l := v.Leaders[AccumulateRole]; l != nil {
 		leader = l.Mod
 	}
-	d.Change.IfUnchanged(controlplane.LeaderKey(role), leader)
+	d.Change.IfUnchanged(controlplane.LeaderKey(AccumulateRole), leader)
 	if g.Phase == types.Granted {
 		d.Grants = append(d.Grants, x.ID)
 	}
@@ -452,8 +452,8 @@ func (d *Draft) sealCollecting() {
 	if at == nil {
 		return
 	}
-	key := controlplane.LeaderKey(role)
-	led := d.view.Leaders[role] != nil
+	key := controlplane.LeaderKey(AccumulateRole)
+	led := d.view.Leaders[AccumulateRole] != nil
 	switch {
 	case at.g.Phase == types.Granted && led:
 		d.remove(key)

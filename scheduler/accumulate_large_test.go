@@ -29,8 +29,8 @@ func TestAccumulatesOnVeryManyNodes(t *testing.T) {
 		t.Fatalf("its grant is %s, on %d nodes", g.Phase, len(g.Nodes))
 	}
 	for _, at := range b.grant().Nodes {
-		if heldOf(at.Holds, "cpu") != 600 {
-			t.Fatalf("it holds %d of %s", heldOf(at.Holds, "cpu"), at.Node)
+		if HeldOf(at.Holds, "cpu") != 600 {
+			t.Fatalf("it holds %d of %s", HeldOf(at.Holds, "cpu"), at.Node)
 		}
 	}
 	b.expect("small", "pending")

@@ -56,7 +56,7 @@ func TestAccumulatingIsGrantedElsewhere(t *testing.T) {
 	b.exited("on2")
 	b.settle()
 	b.later(searchEvery)
-	if g := b.grant(); g.Phase != types.Granted || g.Bundles[0] != "n2" || b.core.view.Leaders[role] != nil {
+	if g := b.grant(); g.Phase != types.Granted || g.Bundles[0] != "n2" || b.core.view.Leaders[AccumulateRole] != nil {
 		t.Errorf("its grant is %+v", g)
 	}
 	b.task("small", map[string]types.Quantity{"cpu": 900})
@@ -308,7 +308,7 @@ func TestBundlesAreSearchedForInTurn(t *testing.T) {
 	}
 	b.see()
 	p := packing{core: b.core, draft: newDraft(b.core.view, b.store.Limits(), 1)}
-	p.spots = bundleOrder(b.core.view, &cluster.Reservation{ID: clusterID("d", "r"), Info: cluster.Cell[types.Reservation]{V: r}})
+	p.spots = BundleOrder(b.core.view, &cluster.Reservation{ID: clusterID("d", "r"), Info: cluster.Cell[types.Reservation]{V: r}})
 	if p.looks = looksBack; !p.place(0) || b.core.window.cursor == 0 {
 		t.Error("it begins where it began")
 	}

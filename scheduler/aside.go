@@ -52,7 +52,7 @@ func (c *Core) suspect() (key string, mod int64, ok bool) {
 		return controlplane.TaskKey(x.ID.Namespace, x.ID.ID), x.Info.Mod, true
 	case *cluster.Reservation:
 		return controlplane.ReservationKey(x.ID.Namespace, x.ID.ID), x.Info.Mod, true
-	case *entry:
+	case *Entry:
 		if r := c.view.Reservations[x.id]; x.bundles && r != nil {
 			return controlplane.ReservationKey(x.id.Namespace, x.id.ID), r.Info.Mod, true
 		}

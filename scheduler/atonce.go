@@ -37,7 +37,7 @@ func (c *Core) atOnce() []*cluster.Reservation {
 	}
 	var out []*cluster.Reservation
 	for id := range maps.Keys(c.accum.atOnce) {
-		if r := c.view.Reservations[id]; isAtOnce(r) {
+		if r := c.view.Reservations[id]; IsAtOnce(r) {
 			out = append(out, r)
 		} else {
 			delete(c.accum.atOnce, id)
@@ -51,8 +51,8 @@ func (c *Core) atOnce() []*cluster.Reservation {
 	return out
 }
 
-// isAtOnce reports whether a reservation collects at once and is not complete.
-func isAtOnce(r *cluster.Reservation) bool {
+// IsAtOnce reports whether a reservation collects at once and is not complete.
+func IsAtOnce(r *cluster.Reservation) bool {
 	return r != nil && r.Info.V != nil && r.Info.V.AtOnce && (r.Grant.V == nil || r.Grant.V.Phase == types.Collecting)
 }
 
@@ -100,12 +100,12 @@ func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 // roomToHandOver reports whether the draft has space for one grant of all that r collects, and for
 // the hand-over. It then has space to collect any part of it.
 func (d *Draft) roomToHandOver(r *cluster.Reservation) bool {
-	spots := bundleOrder(d.view, r)
+	spots := BundleOrder(d.view, r)
 	nodes, pools := make(map[string]struct{}), make(map[types.ResourceID]struct{})
 	for i := range spots {
-		spots[i].node = d.view.Nodes[r.Info.V.Bundles[spots[i].index].Node]
+		spots[i].node = d.view.Nodes[r.Info.V.Bundles[spots[i].Index].Node]
 		nodes[spots[i].node.Name] = struct{}{}
-		for _, x := range spots[i].needs {
+		for _, x := range spots[i].Needs {
 			if d.view.Pool(x.ID) != nil {
 				pools[x.ID] = struct{}{}
 			}
@@ -145,7 +145,7 @@ func (c *Core) roomIsMade(x claimant) bool {
 		return false
 	}
 	for id := range c.accum.atOnce {
-		if r := c.view.Reservations[id]; id.Namespace == x.ID.Namespace && isAtOnce(r) && r.Info.V.Job == job {
+		if r := c.view.Reservations[id]; id.Namespace == x.ID.Namespace && IsAtOnce(r) && r.Info.V.Job == job {
 			return true
 		}
 	}
@@ -183,14 +183,14 @@ func (c *Core) findsMore(d *Draft, r *cluster.Reservation, g *types.Grant) bool 
 	whole := true
 	for _, at := range g.Nodes {
 		n := c.view.Nodes[at.Node]
-		for _, x := range wantedOn(c.view, r, g, at.Node) {
-			if heldOf(at.Holds, x.ID) >= x.sum() {
+		for _, x := range WantedOn(c.view, r, g, at.Node) {
+			if HeldOf(at.Holds, x.ID) >= x.Sum() {
 				continue
 			}
 			whole = false
-			free, _ := d.free(n, x.ID)
+			free, _ := d.Free(n, x.ID)
 			if p := c.view.Pool(x.ID); p != nil {
-				free = d.poolFree(p)
+				free = d.PoolFree(p)
 			}
 			if free > 0 && !c.locked(n) {
 				return true

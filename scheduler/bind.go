@@ -110,8 +110,8 @@ func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []
 	if !d.roomToBind(n, keys, needs) {
 		return false
 	}
-	holds := d.hold(n, needs)
-	d.take(n, holds)
+	holds := d.Hold(n, needs)
+	d.Take(n, holds)
 	d.attach(t, n, alternative, keys, holds, now)
 	return true
 }

@@ -110,7 +110,7 @@ func (s *search) look(n *cluster.Node) bool {
 		return false
 	}
 	s.seen++
-	r := s.draft.on(n)
+	r := s.draft.RoomOn(n)
 	if short, ok := r.Short(s.needs); !ok {
 		if short == s.by {
 			s.shortOf++

@@ -22,6 +22,10 @@ type claimant struct {
 	task *cluster.Task // nil for a reservation
 }
 
+// ClaimOf returns the reservation that a task which accumulates stands for, with what it has
+// collected as its grant.
+func ClaimOf(v *cluster.View, t *cluster.Task) *cluster.Reservation { return claimOf(v, t).Reservation }
+
 // claimOf returns the task as a claimant.
 func claimOf(v *cluster.View, t *cluster.Task) claimant {
 	r := &cluster.Reservation{ID: t.ID, Info: cluster.Cell[types.Reservation]{Mod: t.Info.Mod, Create: t.Info.Create, V: &types.Reservation{
@@ -49,8 +53,8 @@ func claimedBy(v *cluster.View, r *cluster.Reservation) *cluster.Task {
 	return t
 }
 
-// collectedBy returns the reservation with the capacity that a waiting task collected; nil if none.
-func collectedBy(v *cluster.View, t *cluster.Task) *cluster.Reservation {
+// CollectedBy returns the reservation with the capacity that a waiting task collected; nil if none.
+func CollectedBy(v *cluster.View, t *cluster.Task) *cluster.Reservation {
 	if t.Info.V == nil || !t.Info.V.Accumulate {
 		return nil
 	}
@@ -127,10 +131,10 @@ func (c *Core) fitsWhereItCollects(d *Draft, g *types.Grant, needs []cluster.Nee
 	if n == nil || !n.Eligible() || c.locked(n) || c.poolInFlight(d, needs) {
 		return nil
 	}
-	if _, short := d.poolShort(needs); short {
+	if _, short := d.PoolShort(needs); short {
 		return nil
 	}
-	if _, ok := d.fits(n, needs); !ok {
+	if _, ok := d.Fits(n, needs); !ok {
 		return nil
 	}
 	return n
@@ -165,7 +169,7 @@ func (d *Draft) roomToClaim(g *types.Grant, needs []cluster.Need) bool {
 
 // layDown releases a grant, so that searches find its capacity. takeUp or dissolve follows.
 func (c *Core) layDown(d *Draft, g *types.Grant) {
-	d.layDown(g)
+	d.GiveBack(g)
 	for _, at := range g.Nodes {
 		c.note(d, c.view.Nodes[at.Node])
 	}
@@ -173,23 +177,23 @@ func (c *Core) layDown(d *Draft, g *types.Grant) {
 
 // takeUp reacquires a released grant.
 func (c *Core) takeUp(d *Draft, g *types.Grant) {
-	d.takeUp(g)
+	d.TakeBack(g)
 	for _, at := range g.Nodes {
 		c.note(d, c.view.Nodes[at.Node])
 	}
 }
 
-// layDown releases what a grant holds. takeUp or dissolve follows.
-func (d *Draft) layDown(g *types.Grant) {
+// GiveBack returns what a grant holds, so that searches find it. TakeBack or dissolve follows.
+func (d *Draft) GiveBack(g *types.Grant) {
 	for _, at := range g.Nodes {
 		d.giveBack(d.view.Nodes[at.Node], at.Holds)
 	}
 }
 
-// takeUp reacquires what layDown released.
-func (d *Draft) takeUp(g *types.Grant) {
+// TakeBack takes again what GiveBack returned.
+func (d *Draft) TakeBack(g *types.Grant) {
 	for _, at := range g.Nodes {
-		d.take(d.view.Nodes[at.Node], at.Holds)
+		d.Take(d.view.Nodes[at.Node], at.Holds)
 	}
 }
 
@@ -201,7 +205,7 @@ func (d *Draft) dissolve(x claimant) {
 	key := controlplane.GrantKey(x.ID.Namespace, x.ID.ID)
 	d.Change.IfUnchanged(key, x.Grant.Mod)
 	d.remove(key)
-	d.endLead(role, x.ID)
+	d.endLead(AccumulateRole, x.ID)
 }
 
 // endLead deletes a leadership if id has it.

@@ -24,7 +24,7 @@ func (b *bench) claim(id string) *types.Grant {
 // over checks that nothing remains of a task's collection.
 func (b *bench) over(id string) {
 	b.t.Helper()
-	if g := b.claim(id); g.Phase != "" || b.core.view.Leaders[role] != nil {
+	if g := b.claim(id); g.Phase != "" || b.core.view.Leaders[AccumulateRole] != nil {
 		b.t.Errorf("%s still has %+v", id, g)
 	}
 }
@@ -96,14 +96,14 @@ func TestClaim(t *testing.T) {
 	b.settle()
 	b.over("large")
 	b.later(2 * time.Second)
-	if g := b.claim("large"); g.Phase != types.Accumulating || heldOf(g.On("n1"), types.CPU) != 100 {
+	if g := b.claim("large"); g.Phase != types.Accumulating || HeldOf(g.On("n1"), types.CPU) != 100 {
 		t.Fatalf("it has %+v", g)
 	}
 	b.task("small", map[string]types.Quantity{"cpu": 100})
 	b.exited("b")
 	b.settle()
 	b.expect("small", "pending")
-	if g := b.claim("large"); heldOf(g.On("n1"), types.CPU) != 400 {
+	if g := b.claim("large"); HeldOf(g.On("n1"), types.CPU) != 400 {
 		t.Errorf("it has %+v", g)
 	}
 	b.exited("a")
@@ -147,7 +147,7 @@ func TestClaimEnds(t *testing.T) {
 			b.task("large", map[string]types.Quantity{"cpu": 1000}, accumulates, func(t *types.Task) { t.Deadline = b.now.Add(time.Hour).UnixNano() })
 			b.settle()
 			b.later(2 * time.Second)
-			if g := b.claim("large"); heldOf(g.On("n1"), types.CPU) != 900 {
+			if g := b.claim("large"); HeldOf(g.On("n1"), types.CPU) != 900 {
 				t.Fatalf("it has %+v", g)
 			}
 			end(b)

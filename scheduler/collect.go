@@ -43,12 +43,12 @@ func (d *Draft) roomToCollect(devices int) bool { return d.room(nodeCompares+2+d
 
 // holdsAll reports whether a grant holds all of a wanted resource on a node. It returns false for
 // devices, because the devices may change: see collectDevices.
-func (d *Draft) holdsAll(at *types.GrantNode, x wish) bool {
-	return heldOf(at.Holds, x.ID) >= x.sum() && !x.chooses() && !d.madeOfDevices(d.view.Nodes[at.Node], x.ID)
+func (d *Draft) holdsAll(at *types.GrantNode, x Want) bool {
+	return HeldOf(at.Holds, x.ID) >= x.Sum() && !x.chooses() && !d.madeOfDevices(d.view.Nodes[at.Node], x.ID)
 }
 
 // collectOn takes the free and wanted capacity on a node of a grant, if it is eligible.
-func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, wanted []wish) {
+func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, wanted []Want) {
 	if !c.view.Nodes[at.Node].Eligible() {
 		return
 	}
@@ -59,18 +59,18 @@ func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, 
 
 // collectOne takes the free and wanted capacity of one resource on a node of a grant. It reports
 // whether the grant then holds all of it.
-func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode, x wish) bool {
+func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode, x Want) bool {
 	n := c.view.Nodes[at.Node]
 	if d.madeOfDevices(n, x.ID) || x.chooses() {
 		return c.collectDevices(d, r, at, x)
 	}
-	rest := cluster.Need{ID: x.ID, Amount: x.sum() - heldOf(at.Holds, x.ID)}
+	rest := cluster.Need{ID: x.ID, Amount: x.Sum() - HeldOf(at.Holds, x.ID)}
 	if rest.Amount <= 0 {
 		return true
 	}
 	h, ok := c.collectable(d, n, rest)
 	if ok {
-		d.take(n, []types.Holding{h})
+		d.Take(n, []types.Holding{h})
 		d.keep(n, []types.Holding{h})
 		d.compareNode(n)
 		for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{rest}) {
@@ -81,15 +81,15 @@ func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode,
 	return ok && h.Amount == rest.Amount
 }
 
-// wish is the demand for one resource of the bundles given to a node.
-type wish struct {
+// Want is the demand for one resource of the bundles given to a node.
+type Want struct {
 	ID types.ResourceID
 	// Needs are those of the bundles, in their order.
 	Needs []cluster.Need
 }
 
 // add adds those of needs that are of its resource.
-func (w *wish) add(needs []cluster.Need) {
+func (w *Want) add(needs []cluster.Need) {
 	for _, x := range needs {
 		if x.ID == w.ID {
 			w.Needs = append(w.Needs, x)
@@ -97,8 +97,8 @@ func (w *wish) add(needs []cluster.Need) {
 	}
 }
 
-// sum is the total amount.
-func (w wish) sum() types.Quantity {
+// Sum is the total amount.
+func (w Want) Sum() types.Quantity {
 	var sum types.Quantity
 	for _, x := range w.Needs {
 		sum = sum.Add(x.Amount)
@@ -115,8 +115,8 @@ func bundlesOn(g *types.Grant) map[string][]int {
 	return on
 }
 
-// wantedOn returns the demand of the bundles given to a node, sorted by resource.
-func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node string) []wish {
+// WantedOn returns the demand of the bundles given to a node, sorted by resource.
+func WantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node string) []Want {
 	var bundles []int
 	for i, name := range g.Bundles {
 		if name == node {
@@ -127,16 +127,16 @@ func wantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node stri
 }
 
 // wanted returns the demand of bundles on the node that they share, sorted by resource.
-func wanted(v *cluster.View, r *cluster.Reservation, bundles []int) []wish {
-	var out []wish
+func wanted(v *cluster.View, r *cluster.Reservation, bundles []int) []Want {
+	var out []Want
 	for _, i := range bundles {
 		for _, x := range bundleNeeds(v, r.ID.Namespace, r.Info.V.Bundles[i]) {
 			if x.ID.IsPlacement() || x.Amount == 0 {
 				continue
 			}
-			at, ok := slices.BinarySearchFunc(out, x.ID, func(w wish, rid types.ResourceID) int { return compareResource(w.ID, rid) })
+			at, ok := slices.BinarySearchFunc(out, x.ID, func(w Want, rid types.ResourceID) int { return compareResource(w.ID, rid) })
 			if !ok {
-				out = slices.Insert(out, at, wish{ID: x.ID})
+				out = slices.Insert(out, at, Want{ID: x.ID})
 			}
 			out[at].Needs = append(out[at].Needs, x)
 		}
@@ -144,8 +144,8 @@ func wanted(v *cluster.View, r *cluster.Reservation, bundles []int) []wish {
 	return out
 }
 
-// chooses reports whether the wish restricts the devices.
-func (w wish) chooses() bool {
+// chooses reports whether the Want restricts the devices.
+func (w Want) chooses() bool {
 	return slices.ContainsFunc(w.Needs, func(x cluster.Need) bool { return x.Devices != nil })
 }
 
@@ -158,24 +158,24 @@ func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.H
 		return h, false
 	}
 	if p != nil {
-		h = types.Holding{Resource: x.ID, Amount: min(x.Amount, d.poolFree(p)), Cluster: true}
+		h = types.Holding{Resource: x.ID, Amount: min(x.Amount, d.PoolFree(p)), Cluster: true}
 		return h, h.Amount > 0
 	}
-	free, _ := d.free(n, x.ID)
+	free, _ := d.Free(n, x.ID)
 	amount, step := min(x.Amount, free), types.Quantity(1)
 	if match.IsPort(x.ID) {
 		step = whole
 	}
 	for amount -= amount % step; amount > 0; amount -= step {
 		y := cluster.Need{ID: x.ID, Amount: amount}
-		if r := d.on(n); r.DevicesFit(y) {
+		if r := d.RoomOn(n); r.DevicesFit(y) {
 			return types.Holding{Resource: x.ID, Amount: amount, Devices: r.PickDevices(y)}, true
 		}
 	}
 	return h, false
 }
 
-func heldOf(holds []types.Holding, rid types.ResourceID) types.Quantity {
+func HeldOf(holds []types.Holding, rid types.ResourceID) types.Quantity {
 	var sum types.Quantity
 	for _, h := range holds {
 		if h.Resource == rid {

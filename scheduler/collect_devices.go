@@ -15,24 +15,24 @@ import (
 // collectDevices takes the free and wanted devices of a node, and reports whether all of x is held
 // then. The held devices stay if no bundle gets less from them than from a new choice. Otherwise
 // the new choice replaces them, and unwanted devices are returned.
-func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantNode, x wish) bool {
+func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantNode, x Want) bool {
 	n := c.view.Nodes[at.Node]
 	if c.locked(n) {
 		c.accum.skipped = true
 		return false
 	}
-	held := types.Holding{Resource: x.ID, Amount: heldOf(at.Holds, x.ID), Devices: devicesIn(at.Holds, x.ID)}
+	held := types.Holding{Resource: x.ID, Amount: HeldOf(at.Holds, x.ID), Devices: devicesIn(at.Holds, x.ID)}
 	parts := x.parts()
-	d.undo(n, []types.Holding{held})
-	free, _ := d.free(n, x.ID)
-	slots := d.slots(n, x.ID, nil)
+	d.Undo(n, []types.Holding{held})
+	free, _ := d.Free(n, x.ID)
+	slots := d.Slots(n, x.ID, nil)
 	anew := match.Divide(slots, free, parts)
 	if as := match.Divide(match.Only(slots, held.Devices), free, parts); as.Sum() == held.Amount && slices.Equal(as.Amounts, anew.Amounts) {
-		d.take(n, []types.Holding{held})
-		return as.Sum() == x.sum()
+		d.Take(n, []types.Holding{held})
+		return as.Sum() == x.Sum()
 	}
 	now := types.Holding{Resource: x.ID, Amount: anew.Sum(), Devices: anew.Devices}
-	d.take(n, []types.Holding{now})
+	d.Take(n, []types.Holding{now})
 	d.gave = d.gave || held.Amount > now.Amount || len(without(held.Devices, now.Devices)) > 0
 	d.keep(n, nil)
 	d.compareNode(n)
@@ -43,7 +43,7 @@ func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantN
 	if now.Amount > 0 {
 		at.Holds = addHolding(at.Holds, now)
 	}
-	return now.Amount == x.sum()
+	return now.Amount == x.Sum()
 }
 
 // manyDevices is the number of nodes above which one compare covers the devices of all nodes,
@@ -85,13 +85,13 @@ func devicesRelied(v *cluster.View, r *cluster.Reservation, g *types.Grant) int 
 
 // choosesOn reports whether bundles that share a node restrict the devices.
 func choosesOn(v *cluster.View, r *cluster.Reservation, bundles []int) bool {
-	return slices.ContainsFunc(wanted(v, r, bundles), wish.chooses)
+	return slices.ContainsFunc(wanted(v, r, bundles), Want.chooses)
 }
 
 // parts returns the pieces in which devices are collected: by bundle, because a part of a device
 // belongs to one. Restricted devices come first, one by one. Whole devices follow, as they become
 // free, then the parts, each at once.
-func (w wish) parts() []cluster.Need {
+func (w Want) parts() []cluster.Need {
 	wholes := types.Quantity(0)
 	var chosen, parts []cluster.Need
 	for _, y := range w.Needs {
@@ -121,9 +121,9 @@ func devicesIn(holds []types.Holding, rid types.ResourceID) []types.DeviceShare 
 	return out
 }
 
-// everHas reports whether n has devices for all of a wish, allocated or not, healthy or not.
-func (d *Draft) everHas(n *cluster.Node, x wish) bool {
-	r := d.on(n)
+// everHas reports whether n has devices for all of a Want, allocated or not, healthy or not.
+func (d *Draft) everHas(n *cluster.Node, x Want) bool {
+	r := d.RoomOn(n)
 	slots := r.EverSlots(cluster.Need{ID: x.ID}, nil)
-	return match.Divide(slots, types.MaxQuantity, x.parts()).Sum() == x.sum()
+	return match.Divide(slots, types.MaxQuantity, x.parts()).Sum() == x.Sum()
 }

@@ -107,7 +107,7 @@ func TestDividedDevicesAreAsTheyAreWanted(t *testing.T) {
 			d := gpu(i, rapid.SampledFrom([]string{"H100/x", "H100/y", "A100/x", "A100/y", "A100"}).Draw(t, "device"))
 			slots = append(slots, match.Slot{ID: d.ID, Capacity: whole, Used: rapid.SampledFrom([]types.Quantity{0, 0, 0, 300, whole}).Draw(t, "used"), Device: &d})
 		}
-		w := wish{ID: types.GPU}
+		w := Want{ID: types.GPU}
 		for range rapid.IntRange(1, 4).Draw(t, "bundles") {
 			x := cluster.Need{ID: types.GPU, Amount: rapid.SampledFrom([]types.Quantity{300, 500, 1000, 2000}).Draw(t, "amount")}
 			switch rapid.IntRange(0, 3).Draw(t, "wants") {

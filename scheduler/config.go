@@ -64,8 +64,8 @@ type Config struct {
 	Quarantined func(count int, some []string)
 }
 
-// withDefaults returns the configuration with its defaults filled in.
-func (c Config) withDefaults() Config {
+// WithDefaults returns the configuration with its defaults filled in.
+func (c Config) WithDefaults() Config {
 	if c.Name == "" {
 		c.Name = "scheduler"
 	}

@@ -123,7 +123,7 @@ type behind struct {
 
 // New returns a Core with an empty view.
 func New(cfg Config) *Core {
-	cfg = cfg.withDefaults()
+	cfg = cfg.WithDefaults()
 	rng := rand.New(rand.NewPCG(cfg.Seed, hash(cfg.Name)))
 	c := &Core{
 		cfg:      cfg,

@@ -1,7 +1,7 @@
 package scheduler
 
 // expiring is an entry with a deadline, for a heap with the earliest first.
-type expiring struct{ *entry }
+type expiring struct{ *Entry }
 
 // Before makes expiring an element of heap.Heap.
 func (e expiring) Before(f expiring) bool { return e.deadline < f.deadline }
@@ -20,7 +20,7 @@ func (q *queue) deadline() int64 {
 // failOverdue moves entries past their deadline from the queue to the tasks to end.
 func (c *Core) failOverdue() {
 	for at := c.queue.deadline(); at != 0 && at <= c.now.UnixNano(); at = c.queue.deadline() {
-		e := c.queue.deadlines[0].entry
+		e := c.queue.deadlines[0].Entry
 		c.queue.take(e)
 		if t := c.view.Task(e.id); t != nil {
 			c.tasks.push(t)
@@ -37,14 +37,14 @@ func earlier(a, b int64) int64 {
 }
 
 // remind registers the deadline of an entry.
-func (q *queue) remind(e *entry) {
+func (q *queue) remind(e *Entry) {
 	if e.deadline != 0 {
 		q.deadlines.Push(expiring{e})
 	}
 }
 
 // unremind removes it.
-func (q *queue) unremind(e *entry) {
+func (q *queue) unremind(e *Entry) {
 	if e.deadline != 0 {
 		q.deadlines.Remove(int(e.due))
 	}

@@ -20,6 +20,9 @@ const (
 	modelA100 = "NVIDIA A100-SXM4-40GB"
 )
 
+// q is the quantities of a request vector.
+type q = map[string]types.Quantity
+
 // gpu is a device in words: "H100", "A100/pair1" for link pair1, "A100!" for unhealthy.
 func gpu(i int, text string) types.Device {
 	d := types.Device{ID: fmt.Sprintf("g%d", i), Resource: types.GPU, Model: modelA100, MemoryBytes: 40 << 30}
@@ -157,8 +160,8 @@ func TestWhatIsSaidOfDevicesIsOfTheShape(t *testing.T) {
 				devices[0].Resource = "gpu"
 			}
 		}
-		task := taskShape("d", cluster.NewTask(&types.Task{Requests: requests, Devices: devices}))
-		bundle := bundleShape("d", &types.Reservation{Bundles: []types.Bundle{{Requests: requests, Devices: devices}}})
+		task := TaskShape("d", cluster.NewTask(&types.Task{Requests: requests, Devices: devices}))
+		bundle := BundleShape("d", &types.Reservation{Bundles: []types.Bundle{{Requests: requests, Devices: devices}}})
 		if j, ok := tasks[task]; ok {
 			t.Errorf("tasks: %d and %d are of one shape", i, j)
 		}
@@ -391,7 +394,7 @@ func TestDeviceRequestsAreMetOrWait(t *testing.T) {
 			for _, n := range b.core.view.Nodes {
 				for _, needs := range Vectors(b.core.view, task) {
 					if b.couldHave(n.Name, needs[0].Devices, needs[0].Amount) {
-						rt.Fatalf("%s waits for %s, and %s has that", task.ID, wantOf("d", needs[0]), n.Name)
+						rt.Fatalf("%s waits for %v, and %s has that", task.ID, needs[0], n.Name)
 					}
 				}
 			}

@@ -56,7 +56,7 @@ type Draft struct {
 	kept    []*cluster.Node
 	held    []any // locked objects: see Core.locks
 	mine    map[any]struct{}
-	entries []*entry
+	entries []*Entry
 	// expected is the approximate number of tasks that it will have.
 	expected int
 	// last is the node of the last task placed; nil if unknown.
@@ -120,6 +120,15 @@ func newDraft(view *cluster.View, limits controlplane.Limits, batch uint64) *Dra
 		mine:    make(map[any]struct{}),
 	}
 }
+
+// NewDraft returns a draft that shows a view and that nobody commits: it has no limits.
+func NewDraft(view *cluster.View) *Draft { return newDraft(view, controlplane.Limits{}, 1) }
+
+// Grant returns the grant of a reservation that the draft grants; nil if it grants none.
+func (d *Draft) Grant(id cluster.ID) *types.Grant { return d.granted[id] }
+
+// Clear takes every allocation of a node away.
+func (d *Draft) Clear(n *cluster.Node) { d.trial(n).alloc = &types.Allocated{} }
 
 // newDraft makes a draft of the core.
 func (c *Core) newDraft(limits controlplane.Limits, batch uint64) *Draft {
@@ -281,8 +290,8 @@ func (d *Draft) from(p *cluster.Pool) *drawn {
 	return x
 }
 
-// poolFree returns the free amount of a pool, as the draft leaves it.
-func (d *Draft) poolFree(p *cluster.Pool) types.Quantity {
+// PoolFree returns the free amount of a pool, as the draft leaves it.
+func (d *Draft) PoolFree(p *cluster.Pool) types.Quantity {
 	x := d.pools[p]
 	if x == nil {
 		if left, after := d.leftOf(p); after != nil {
@@ -293,8 +302,8 @@ func (d *Draft) poolFree(p *cluster.Pool) types.Quantity {
 	return p.Capacity().Minus(x.alloc.Of(p.ID))
 }
 
-// take counts holds as allocated on n.
-func (d *Draft) take(n *cluster.Node, holds []types.Holding) {
+// Take counts holds as allocated on n.
+func (d *Draft) Take(n *cluster.Node, holds []types.Holding) {
 	for _, h := range holds {
 		d.account(n, h).Take(h)
 		d.noted(n, h.Resource)
@@ -304,11 +313,11 @@ func (d *Draft) take(n *cluster.Node, holds []types.Holding) {
 // giveBack counts holds as free on n.
 func (d *Draft) giveBack(n *cluster.Node, holds []types.Holding) {
 	d.gave = true
-	d.undo(n, holds)
+	d.Undo(n, holds)
 }
 
-// undo reverts take.
-func (d *Draft) undo(n *cluster.Node, holds []types.Holding) {
+// Undo reverts take.
+func (d *Draft) Undo(n *cluster.Node, holds []types.Holding) {
 	for _, h := range holds {
 		d.account(n, h).Return(h)
 		d.noted(n, h.Resource)

@@ -6,13 +6,13 @@ import "hash/maphash"
 // memory.
 type entries struct {
 	seed   maphash.Seed
-	byHash map[uint64]*entry
+	byHash map[uint64]*Entry
 	// others are the entries whose hash collides with one in byHash.
-	others map[entryKey]*entry
+	others map[entryKey]*Entry
 }
 
 func newEntries() entries {
-	return entries{seed: maphash.MakeSeed(), byHash: make(map[uint64]*entry), others: make(map[entryKey]*entry)}
+	return entries{seed: maphash.MakeSeed(), byHash: make(map[uint64]*Entry), others: make(map[entryKey]*Entry)}
 }
 
 func (x *entries) hash(k entryKey) uint64 {
@@ -25,7 +25,7 @@ func (x *entries) hash(k entryKey) uint64 {
 
 func (x *entries) len() int { return len(x.byHash) + len(x.others) }
 
-func (x *entries) get(k entryKey) *entry {
+func (x *entries) get(k entryKey) *Entry {
 	if e := x.byHash[x.hash(k)]; e != nil && e.key() == k {
 		return e
 	}
@@ -33,7 +33,7 @@ func (x *entries) get(k entryKey) *entry {
 }
 
 // put adds an entry that is absent.
-func (x *entries) put(e *entry) {
+func (x *entries) put(e *Entry) {
 	h := x.hash(e.key())
 	if x.byHash[h] == nil {
 		x.byHash[h] = e
@@ -43,7 +43,7 @@ func (x *entries) put(e *entry) {
 }
 
 // remove removes an entry that is present.
-func (x *entries) remove(e *entry) {
+func (x *entries) remove(e *Entry) {
 	if h := x.hash(e.key()); x.byHash[h] == e {
 		delete(x.byHash, h)
 		return
@@ -52,7 +52,7 @@ func (x *entries) remove(e *entry) {
 }
 
 // each calls f for all entries, in no order.
-func (x *entries) each(f func(*entry)) {
+func (x *entries) each(f func(*Entry)) {
 	for _, e := range x.byHash {
 		f(e)
 	}

@@ -26,7 +26,7 @@ func (c *Core) above(x claimant) []*cluster.Reservation {
 	var out []*cluster.Reservation
 	for id := range c.accum.atOnce {
 		r := c.view.Reservations[id]
-		if id.Namespace == x.ID.Namespace && isAtOnce(r) && !r.Info.V.ForItself && r.Info.V.Priority > x.priority() && r.Current() {
+		if id.Namespace == x.ID.Namespace && IsAtOnce(r) && !r.Info.V.ForItself && r.Info.V.Priority > x.priority() && r.Current() {
 			out = append(out, r)
 		}
 	}
@@ -45,12 +45,12 @@ func (c *Core) couldTake(r *cluster.Reservation, other *types.Grant) bool {
 		return false
 	}
 	d := c.newDraft(c.cfg.Limits, 1)
-	d.layDown(other)
+	d.GiveBack(other)
 	for i := range g.Nodes {
 		at := &g.Nodes[i]
-		for _, w := range wantedOn(c.view, r, g, at.Node) {
-			if has := heldOf(at.Holds, w.ID); has < w.sum() && c.holdsAt(other, at.Node, w.ID) {
-				if c.collectOn(d, r, at, []wish{w}); heldOf(at.Holds, w.ID) > has {
+		for _, w := range WantedOn(c.view, r, g, at.Node) {
+			if has := HeldOf(at.Holds, w.ID); has < w.Sum() && c.holdsAt(other, at.Node, w.ID) {
+				if c.collectOn(d, r, at, []Want{w}); HeldOf(at.Holds, w.ID) > has {
 					return true
 				}
 			}
@@ -64,7 +64,7 @@ func (c *Core) couldTake(r *cluster.Reservation, other *types.Grant) bool {
 func (c *Core) holdsAt(g *types.Grant, node string, id types.ResourceID) bool {
 	anywhere := c.view.Pool(id) != nil
 	return slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool {
-		return (anywhere || at.Node == node) && heldOf(at.Holds, id) > 0
+		return (anywhere || at.Node == node) && HeldOf(at.Holds, id) > 0
 	})
 }
 
@@ -79,8 +79,8 @@ func (c *Core) lackedAbove(x claimant) map[shortage]bool {
 	out := make(map[shortage]bool)
 	for _, r := range c.above(x) {
 		for _, at := range r.Grant.V.Nodes {
-			for _, w := range wantedOn(c.view, r, r.Grant.V, at.Node) {
-				if heldOf(at.Holds, w.ID) >= w.sum() {
+			for _, w := range WantedOn(c.view, r, r.Grant.V, at.Node) {
+				if HeldOf(at.Holds, w.ID) >= w.Sum() {
 					continue
 				}
 				if c.view.Pool(w.ID) != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// spot is a bundle with its chosen node.
-type spot struct {
-	index int
+// Spot is a bundle with its chosen node.
+type Spot struct {
+	Index int
 	node  *cluster.Node
-	needs []cluster.Need
+	Needs []cluster.Need
 	holds []types.Holding
 }
 
@@ -27,7 +27,7 @@ func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome
 	if !d.empty() && !d.roomForGang(len(r.Info.V.Bundles)) {
 		return full, nil
 	}
-	p := packing{core: c, draft: d, spots: bundleOrder(c.view, r)}
+	p := packing{core: c, draft: d, spots: BundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
 	if !p.place(0) {
 		result, lacks := c.grantCollected(d, r)
@@ -38,7 +38,7 @@ func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome
 	}
 	if !d.grant(r, p.spots, 0) {
 		for _, x := range p.spots {
-			d.undo(x.node, x.holds)
+			d.Undo(x.node, x.holds)
 		}
 		if !d.empty() {
 			return full, nil
@@ -63,7 +63,7 @@ const looksBack = 2000
 type packing struct {
 	core    *Core
 	draft   *Draft
-	spots   []spot
+	spots   []Spot
 	looks   int
 	skipped bool // nodes or pools in flight might have fit
 }
@@ -75,7 +75,7 @@ func (p *packing) place(i int) bool {
 	}
 	x := &p.spots[i]
 	s := &shape{seen: -1}
-	first, _, skipped := p.core.find(p.draft, s, x.needs)
+	first, _, skipped := p.core.find(p.draft, s, x.Needs)
 	p.skipped = p.skipped || skipped
 	if first == nil {
 		p.looks -= len(p.core.nodes)
@@ -84,9 +84,9 @@ func (p *packing) place(i int) bool {
 	if p.put(i, first) {
 		return true
 	}
-	others, _ := p.core.candidates(p.draft, s, x.needs)
+	others, _ := p.core.candidates(p.draft, s, x.Needs)
 	var some [8]match.Filter
-	filters := p.core.index.Filters(x.needs, some[:0])
+	filters := p.core.index.Filters(x.Needs, some[:0])
 	for _, n := range others {
 		if !p.core.passes(filters, n) {
 			continue
@@ -97,7 +97,7 @@ func (p *packing) place(i int) bool {
 		if n == first || !n.Eligible() || p.core.closed(n) {
 			continue
 		}
-		if _, ok := p.draft.fits(n, x.needs); ok && p.put(i, n) {
+		if _, ok := p.draft.Fits(n, x.Needs); ok && p.put(i, n) {
 			return true
 		}
 	}
@@ -107,29 +107,29 @@ func (p *packing) place(i int) bool {
 // put places the i-th bundle on n, then the following ones, or none of them.
 func (p *packing) put(i int, n *cluster.Node) bool {
 	x := &p.spots[i]
-	x.node, x.holds = n, p.draft.hold(n, x.needs)
-	p.draft.take(n, x.holds)
+	x.node, x.holds = n, p.draft.Hold(n, x.Needs)
+	p.draft.Take(n, x.holds)
 	if p.place(i + 1) {
 		return true
 	}
-	p.draft.undo(n, x.holds)
+	p.draft.Undo(n, x.holds)
 	return false
 }
 
-// bundleOrder resolves the bundles of a reservation. Bundles bound to a node come first. Those that
+// BundleOrder resolves the bundles of a reservation. Bundles bound to a node come first. Those that
 // restrict the devices follow, because the others may leave none that match; then the largest.
-func bundleOrder(v *cluster.View, r *cluster.Reservation) []spot {
-	var out []spot
+func BundleOrder(v *cluster.View, r *cluster.Reservation) []Spot {
+	var out []Spot
 	bundles := r.Info.V.Bundles
 	for i, b := range bundles {
 		if i > 0 && b.Node == bundles[i-1].Node && slices.Equal(b.Requests, bundles[i-1].Requests) && sameDevices(b.Devices, bundles[i-1].Devices) {
-			out = append(out, spot{index: i, needs: out[i-1].needs}) // as in most gangs
+			out = append(out, Spot{Index: i, Needs: out[i-1].Needs}) // as in most gangs
 			continue
 		}
-		out = append(out, spot{index: i, needs: bundleNeeds(v, r.ID.Namespace, b)})
+		out = append(out, Spot{Index: i, Needs: bundleNeeds(v, r.ID.Namespace, b)})
 	}
-	slices.SortStableFunc(out, func(a, b spot) int {
-		x, y := bundles[a.index], bundles[b.index]
+	slices.SortStableFunc(out, func(a, b Spot) int {
+		x, y := bundles[a.Index], bundles[b.Index]
 		if (x.Node == "") != (y.Node == "") {
 			return strings.Compare(y.Node, x.Node)
 		}
@@ -155,10 +155,10 @@ func bundleNeeds(v *cluster.View, ns string, b types.Bundle) []cluster.Need {
 	return v.BundleNeeds(ns, requests, b.Devices...)
 }
 
-func allIDs(spots []spot) []types.ResourceID {
+func allIDs(spots []Spot) []types.ResourceID {
 	var out []types.ResourceID
 	for _, x := range spots {
-		out = append(out, idsOf(x.needs)...)
+		out = append(out, idsOf(x.Needs)...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -166,12 +166,12 @@ func allIDs(spots []spot) []types.ResourceID {
 
 // grant writes the grant of a fully placed reservation; false when the draft lacks space for it and
 // for more further compares and operations.
-func (d *Draft) grant(r *cluster.Reservation, spots []spot, more int) bool {
+func (d *Draft) grant(r *cluster.Reservation, spots []Spot, more int) bool {
 	return d.grantAs(r, grantOf(r, spots), spots, more)
 }
 
 // grantAs is grant for a grant that holds more than the placed spots.
-func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []spot, more int) bool {
+func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []Spot, more int) bool {
 	keys := d.reliedOnBy(r.ID.Namespace, spots)
 	nodes := make(map[*cluster.Node]struct{}, len(spots))
 	for _, x := range spots {
@@ -209,14 +209,14 @@ func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []spot, mo
 }
 
 // reliedOnBy returns the keys that spots depend on, each once.
-func (d *Draft) reliedOnBy(ns string, spots []spot) []relied {
+func (d *Draft) reliedOnBy(ns string, spots []Spot) []relied {
 	var keys []relied
 	for i, x := range spots {
-		same := func(y spot) bool {
-			return y.node == x.node && len(x.needs) > 0 && len(y.needs) > 0 && &y.needs[0] == &x.needs[0]
+		same := func(y Spot) bool {
+			return y.node == x.node && len(x.Needs) > 0 && len(y.Needs) > 0 && &y.Needs[0] == &x.Needs[0]
 		}
 		if !slices.ContainsFunc(spots[max(0, i-1):i], same) {
-			keys = d.alsoReliedOn(keys, ns, x.node, x.needs)
+			keys = d.alsoReliedOn(keys, ns, x.node, x.Needs)
 		}
 	}
 	slices.SortFunc(keys, func(a, b relied) int { return strings.Compare(a.key, b.key) })
@@ -224,13 +224,13 @@ func (d *Draft) reliedOnBy(ns string, spots []spot) []relied {
 }
 
 // grantOf is the grant of placed spots; other bundles have no node.
-func grantOf(r *cluster.Reservation, spots []spot) *types.Grant {
+func grantOf(r *cluster.Reservation, spots []Spot) *types.Grant {
 	g := &types.Grant{Phase: types.Granted, Reservation: r.Info.Create, Bundles: make([]string, len(r.Info.V.Bundles))}
 	sums := make(map[string]*types.Allocated)
 	pools := make(map[string]*types.Allocated)
 	for _, x := range spots {
 		name := x.node.Name
-		g.Bundles[x.index] = name
+		g.Bundles[x.Index] = name
 		if sums[name] == nil {
 			sums[name], pools[name] = &types.Allocated{}, &types.Allocated{}
 			g.Nodes = append(g.Nodes, types.GrantNode{Node: name})

@@ -21,7 +21,7 @@ import (
 const grantRole = "grant"
 
 // beginGranting takes the first part of the fully placed bundles of a reservation, on their nodes.
-func (c *Core) beginGranting(d *Draft, r *cluster.Reservation, spots []spot) (outcome, []types.ResourceID) {
+func (c *Core) beginGranting(d *Draft, r *cluster.Reservation, spots []Spot) (outcome, []types.ResourceID) {
 	key := controlplane.LeaderKey(grantRole)
 	if c.view.Leaders[grantRole] != nil || c.view.UnreadMod(key) != 0 {
 		return stalled, nil
@@ -71,8 +71,8 @@ func (c *Core) goOnGranting(d *Draft, r *cluster.Reservation) {
 // waitForPools reports whether a pool that a reservation requests is in flight; the reservation is
 // then rechecked later.
 func (c *Core) waitForPools(r *cluster.Reservation) bool {
-	for _, x := range bundleOrder(c.view, r) {
-		for _, need := range x.needs {
+	for _, x := range BundleOrder(c.view, r) {
+		for _, need := range x.Needs {
 			if p := c.view.Pool(need.ID); p != nil && c.whenUnlocked(p, r) {
 				return true
 			}

@@ -65,7 +65,7 @@ func (b *bench) steps(n int) {
 // amountHeld is the cpu that a grant holds, on all nodes.
 func amountHeld(g *types.Grant) (sum types.Quantity) {
 	for _, at := range g.Nodes {
-		sum += heldOf(at.Holds, "cpu")
+		sum += HeldOf(at.Holds, "cpu")
 	}
 	return sum
 }

@@ -102,7 +102,7 @@ func (m *indexModel) check(t *rapid.T) {
 	m.settle()
 	c := m.core
 	for pos, n := range c.nodes {
-		room := c.blank.on(n)
+		room := c.blank.RoomOn(n)
 		if err := c.index.Check(pos, &room); err != nil || c.index.Locked(pos) {
 			t.Fatalf("%s: %v; locked %t", n.Name, err, c.index.Locked(pos))
 		}

@@ -23,9 +23,9 @@ type losses struct {
 	asked    time.Time
 }
 
-// storm is the least number of nodes that must vanish within StormHold to indicate a network
+// StormNodes is the least number of nodes that must vanish within StormHold to indicate a network
 // failure, along with more than half of the present nodes.
-const storm = 3
+const StormNodes = 3
 
 // seen records that the session of a node began or ended.
 func (l *losses) seen(n *cluster.Node, now time.Time) {
@@ -86,8 +86,8 @@ func (l *losses) park(b *cluster.Binding, until time.Time) {
 // given up. Nodes gone for StormHold, or dead for good, count neither as gone nor as present.
 func (c *Core) inStorm() bool {
 	l := &c.loss
-	if len(l.gone) < storm || l.asked.Equal(c.now) {
-		return len(l.gone) >= storm && l.storming
+	if len(l.gone) < StormNodes || l.asked.Equal(c.now) {
+		return len(l.gone) >= StormNodes && l.storming
 	}
 	recent := 0
 	for n, since := range l.gone {
@@ -96,7 +96,7 @@ func (c *Core) inStorm() bool {
 		}
 	}
 	there := len(c.nodes) - (len(l.gone) - recent)
-	l.storming, l.asked = recent >= storm && 2*recent > there, c.now
+	l.storming, l.asked = recent >= StormNodes && 2*recent > there, c.now
 	return l.storming
 }
 

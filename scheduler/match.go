@@ -9,8 +9,8 @@ import (
 // whole is one entire device.
 const whole = match.Whole
 
-// on returns a node as the draft leaves it.
-func (d *Draft) on(n *cluster.Node) match.Room {
+// RoomOn returns a node as the draft leaves it.
+func (d *Draft) RoomOn(n *cluster.Node) match.Room {
 	o := match.Overlay{Granted: d.granted}
 	if p := d.places[n]; p != nil {
 		o.Allocated, o.Offered, o.Ended, o.Bound = p.alloc, p.extra, p.ended, p.binds
@@ -18,71 +18,71 @@ func (d *Draft) on(n *cluster.Node) match.Room {
 	return match.Over(d.view, n, o)
 }
 
-// fits reports whether a node has free capacity for needs. If not, short is the first resource it
+// Fits reports whether a node has free capacity for needs. If not, short is the first resource it
 // lacks.
-func (d *Draft) fits(n *cluster.Node, needs []cluster.Need) (short types.ResourceID, ok bool) {
-	r := d.on(n)
+func (d *Draft) Fits(n *cluster.Node, needs []cluster.Need) (short types.ResourceID, ok bool) {
+	r := d.RoomOn(n)
 	return r.Short(needs)
 }
 
-// hold returns what a binding or grant with needs, which fit, holds on n.
-func (d *Draft) hold(n *cluster.Node, needs []cluster.Need) []types.Holding {
-	r := d.on(n)
+// Hold returns what a binding or grant with needs, which fit, holds on n.
+func (d *Draft) Hold(n *cluster.Node, needs []cluster.Need) []types.Holding {
+	r := d.RoomOn(n)
 	return r.Pick(needs)
 }
 
-// free returns how much of rid is free on n.
-func (d *Draft) free(n *cluster.Node, rid types.ResourceID) (types.Quantity, bool) {
-	r := d.on(n)
+// Free returns how much of rid is Free on n.
+func (d *Draft) Free(n *cluster.Node, rid types.ResourceID) (types.Quantity, bool) {
+	r := d.RoomOn(n)
 	return r.Free(rid)
 }
 
 // used returns the allocated devices of a resource on n.
 func (d *Draft) used(n *cluster.Node, rid types.ResourceID) []types.DeviceShare {
-	r := d.on(n)
+	r := d.RoomOn(n)
 	return r.Used(rid)
 }
 
-// holds returns the allocated amounts on n.
-func (d *Draft) holds(n *cluster.Node) []types.Holding {
-	r := d.on(n)
+// Holds returns the allocated amounts on n.
+func (d *Draft) Holds(n *cluster.Node) []types.Holding {
+	r := d.RoomOn(n)
 	return r.Holds()
 }
 
-// slots appends the devices that make up rid on n to out.
-func (d *Draft) slots(n *cluster.Node, rid types.ResourceID, out []match.Slot) []match.Slot {
-	r := d.on(n)
+// Slots appends the devices that make up rid on n to out.
+func (d *Draft) Slots(n *cluster.Node, rid types.ResourceID, out []match.Slot) []match.Slot {
+	r := d.RoomOn(n)
 	return r.Slots(rid, out)
 }
 
-// slotsFor returns the devices on n that qualify for a need.
-func (d *Draft) slotsFor(n *cluster.Node, x cluster.Need) []match.Slot {
-	r := d.on(n)
+// SlotsFor returns the devices on n that qualify for a need.
+func (d *Draft) SlotsFor(n *cluster.Node, x cluster.Need) []match.Slot {
+	r := d.RoomOn(n)
 	return r.SlotsFor(x, nil)
 }
 
-// everSlots is slotsFor on an empty node with healthy devices.
-func (d *Draft) everSlots(n *cluster.Node, x cluster.Need) []match.Slot {
-	r := d.on(n)
+// EverSlots is slotsFor on an empty node with healthy devices.
+func (d *Draft) EverSlots(n *cluster.Node, x cluster.Need) []match.Slot {
+	r := d.RoomOn(n)
 	return r.EverSlots(x, nil)
 }
 
 // portsFree reports whether no port of h is allocated on n under its other name.
 func (d *Draft) portsFree(n *cluster.Node, h types.Holding) bool {
-	r := d.on(n)
+	r := d.RoomOn(n)
 	return r.PortsFree(h)
 }
 
 // madeOfDevices reports whether rid is made of devices on n.
 func (d *Draft) madeOfDevices(n *cluster.Node, rid types.ResourceID) bool {
-	r := d.on(n)
+	r := d.RoomOn(n)
 	return r.MadeOfDevices(rid)
 }
 
-// poolShort returns the first cluster-wide resource of needs that is short.
-func (d *Draft) poolShort(needs []cluster.Need) (types.ResourceID, bool) {
+// PoolShort returns the first cluster-wide resource of needs that is short.
+func (d *Draft) PoolShort(needs []cluster.Need) (types.ResourceID, bool) {
 	for _, x := range needs {
-		if p := d.view.Pool(x.ID); p != nil && d.poolFree(p) < x.Amount {
+		if p := d.view.Pool(x.ID); p != nil && d.PoolFree(p) < x.Amount {
 			return x.ID, true
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // leaving returns the holdings of a grant on nodes that its bundles leave. held reports whether a
 // presumed network failure holds back others.
 func (c *Core) leaving(r *cluster.Reservation) (from []types.GrantNode, held bool) {
-	for _, at := range leaving(c.view, r) {
+	for _, at := range LeftNodes(c.view, r) {
 		if n := c.view.Nodes[at.Node]; n.Alive.Absent() && !n.Dead() && c.inStorm() {
 			held = true
 			continue
@@ -30,8 +30,8 @@ func (c *Core) leaving(r *cluster.Reservation) (from []types.GrantNode, held boo
 	return from, held
 }
 
-// leaving returns the holdings of a grant on nodes that its bundles leave.
-func leaving(v *cluster.View, r *cluster.Reservation) []types.GrantNode {
+// LeftNodes returns the holdings of a grant on nodes that its bundles leave.
+func LeftNodes(v *cluster.View, r *cluster.Reservation) []types.GrantNode {
 	if !r.Current() || r.Info.V.Lost != types.MoveBundles || r.Grant.V.Phase != types.Granted {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (c *Core) queueMove(r *cluster.Reservation) {
 	for _, at := range from {
 		c.text = append(append(c.text, '-'), at.Node...)
 	}
-	c.queue.add(entry{
+	c.queue.add(Entry{
 		id: r.ID, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted, conflicts: c.retries[k],
 	}, keyOfShape(c.text))
 }
@@ -107,7 +107,7 @@ func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.Gra
 	if c.inFlightOf(from) {
 		return stalled, nil
 	}
-	p := packing{core: c, draft: d, spots: spotsOn(c.view, r, from)}
+	p := packing{core: c, draft: d, spots: SpotsOn(c.view, r, from)}
 	if !d.empty() && !d.roomForGang(len(p.spots)+len(nodes)) {
 		return full, nil
 	}
@@ -119,7 +119,7 @@ func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.Gra
 	}
 	for _, x := range p.spots {
 		if fits {
-			d.undo(x.node, x.holds)
+			d.Undo(x.node, x.holds)
 		}
 	}
 	c.takeUp(d, from)
@@ -134,17 +134,17 @@ func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.Gra
 	return noFit, allIDs(p.spots)
 }
 
-// spotsOn resolves the bundles of a reservation that are on the nodes of from.
-func spotsOn(v *cluster.View, r *cluster.Reservation, from *types.Grant) []spot {
-	return slices.DeleteFunc(bundleOrder(v, r), func(x spot) bool {
-		node := r.Grant.V.Bundles[x.index]
+// SpotsOn resolves the bundles of a reservation that are on the nodes of from.
+func SpotsOn(v *cluster.View, r *cluster.Reservation, from *types.Grant) []Spot {
+	return slices.DeleteFunc(BundleOrder(v, r), func(x Spot) bool {
+		node := r.Grant.V.Bundles[x.Index]
 		return !slices.ContainsFunc(from.Nodes, func(at types.GrantNode) bool { return at.Node == node })
 	})
 }
 
 // move writes the grant of r with the released bundles at their spots; false when the draft lacks
 // space. It compares that the nodes are still gone or draining.
-func (d *Draft) move(r *cluster.Reservation, from *types.Grant, spots []spot) bool {
+func (d *Draft) move(r *cluster.Reservation, from *types.Grant, spots []Spot) bool {
 	more := 0
 	for _, at := range from.Nodes {
 		more += 3 + len(at.Holds)

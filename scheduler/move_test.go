@@ -271,23 +271,6 @@ func TestMoveIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestMoveIsExplained: the reservation says what its bundles wait for, and a task of it why it is
-// not placed.
-func TestMoveIsExplained(t *testing.T) {
-	b := moving(t, 2, 2)
-	lost := b.status("m1").Node
-	b.lose(lost)
-	what := "What it has on " + lost + ", which is lost, moves when it has room, and waits for 2 cpu: 0 of 2 cpu is free on " + b.status("m2").Node + "."
-	x, err := ExplainReservation(b.core.view, clusterID("d", "train"), b.now)
-	if err != nil || !slices.Equal(x.Notes, []string{what}) {
-		t.Errorf("%q, %v", x.Notes, err)
-	}
-	y, err := Explain(b.core.view, clusterID("d", "m1"), b.now)
-	if err != nil || !slices.Contains(y.Notes, "Reservation train: "+what) {
-		t.Errorf("%q, %v", y.Notes, err)
-	}
-}
-
 // TestDoesNotMoveWhatIsBound: a bundle that names its node waits for it, and does not block others.
 func TestDoesNotMoveWhatIsBound(t *testing.T) {
 	b := moving(t, 5, 2, func(r *types.Reservation) { r.Bundles[0].Node = "n1" })

@@ -14,12 +14,12 @@ import (
 // if they may. So only later entries wait for the claimant.
 
 // entryOf returns x as a queue entry.
-func entryOf(x claimant) *entry {
-	return &entry{id: x.ID, bundles: x.task == nil, priority: x.Info.V.Order(), submitted: x.Info.V.Submitted}
+func entryOf(x claimant) *Entry {
+	return &Entry{id: x.ID, bundles: x.task == nil, priority: x.Info.V.Order(), submitted: x.Info.V.Submitted}
 }
 
 // outrankedBy reports whether an entry precedes x.
-func (x claimant) outrankedBy(e *entry) bool { return e != nil && e.before(entryOf(x)) }
+func (x claimant) outrankedBy(e *Entry) bool { return e != nil && e.before(entryOf(x)) }
 
 // collected is the accumulating grant, as a draft leaves it, and its claimant.
 type collected struct {
@@ -96,8 +96,8 @@ func (c *Core) useCollected(d *Draft, t *cluster.Task, alternative int, needs []
 			continue // it will never fit
 		}
 		if c.lend(d, at, func() bool {
-			_, fits := d.fits(n, needs)
-			_, short := d.poolShort(needs)
+			_, fits := d.Fits(n, needs)
+			_, short := d.PoolShort(needs)
 			return fits && !short && d.bind(t, n, alternative, needs, c.now)
 		}) {
 			return placed
@@ -113,13 +113,13 @@ func (c *Core) fitsWith(d *Draft, g *types.Grant, i int, needs []cluster.Need) b
 	for _, x := range needs {
 		free, known := types.Quantity(0), true
 		if p := c.view.Pool(x.ID); p != nil {
-			free = d.poolFree(p)
+			free = d.PoolFree(p)
 			for _, at := range g.Nodes {
-				free = free.Add(heldOf(at.Holds, x.ID))
+				free = free.Add(HeldOf(at.Holds, x.ID))
 			}
 		} else {
-			free, known = d.free(n, x.ID)
-			free = free.Add(heldOf(holds, x.ID))
+			free, known = d.Free(n, x.ID)
+			free = free.Add(HeldOf(holds, x.ID))
 		}
 		if !known || free < x.Amount {
 			return false
@@ -131,16 +131,16 @@ func (c *Core) fitsWith(d *Draft, g *types.Grant, i int, needs []cluster.Need) b
 // fitsInstead reports whether needs fit on n if all collected capacity is returned.
 func (c *Core) fitsInstead(at collected, n *cluster.Node, needs []cluster.Need) bool {
 	trial := c.newDraft(controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
-	trial.layDown(at.g)
-	_, fits := trial.fits(n, needs)
-	_, short := trial.poolShort(needs)
+	trial.GiveBack(at.g)
+	_, fits := trial.Fits(n, needs)
+	_, short := trial.PoolShort(needs)
 	return fits && !short
 }
 
 // grantCollected grants a reservation that fits with collected capacity, if it precedes the
 // claimant.
 func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []types.ResourceID) {
-	p := packing{core: c, draft: d, spots: bundleOrder(c.view, r)}
+	p := packing{core: c, draft: d, spots: BundleOrder(c.view, r)}
 	at, ok := c.collected(d)
 	if !ok || !at.x.outrankedBy(c.queue.entry(entryKey{r.ID, true})) {
 		return noFit, allIDs(p.spots)
@@ -155,7 +155,7 @@ func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []type
 			return fits
 		}
 		for _, x := range p.spots {
-			d.undo(x.node, x.holds)
+			d.Undo(x.node, x.holds)
 		}
 		return false
 	})
@@ -194,7 +194,7 @@ func (c *Core) lend(d *Draft, at collected, place func() bool) bool {
 		switch {
 		case c.locked(n):
 		case d.isFree(n, on.Holds):
-			d.take(n, on.Holds)
+			d.Take(n, on.Holds)
 		default:
 			d.keep(n, on.Holds)
 			on.Holds = nil
@@ -214,12 +214,12 @@ func (c *Core) lend(d *Draft, at collected, place func() bool) bool {
 func (d *Draft) isFree(n *cluster.Node, holds []types.Holding) bool {
 	for _, h := range holds {
 		if h.Cluster {
-			if d.poolFree(d.view.PoolOf(h.Resource)) < h.Amount {
+			if d.PoolFree(d.view.PoolOf(h.Resource)) < h.Amount {
 				return false
 			}
 			continue
 		}
-		if free, _ := d.free(n, h.Resource); free < h.Amount {
+		if free, _ := d.Free(n, h.Resource); free < h.Amount {
 			return false
 		}
 		if match.IsPort(h.Resource) && !d.portsFree(n, h) {
@@ -302,8 +302,8 @@ func (c *Core) wakeOutranking(d *Draft, x claimant) {
 			if p.alloc.Of(h.Resource) >= h.Amount {
 				continue
 			}
-			free, _ := d.free(p.node, h.Resource)
-			c.queue.wakeIf(h.Resource, free.Add(heldOf(holds, h.Resource)), func(s *shape) bool {
+			free, _ := d.Free(p.node, h.Resource)
+			c.queue.wakeIf(h.Resource, free.Add(HeldOf(holds, h.Resource)), func(s *shape) bool {
 				return x.outrankedBy(s.head()) && fitsAny(d, p.node, s, holds)
 			})
 		}
@@ -319,8 +319,8 @@ func fitsAny(d *Draft, n *cluster.Node, s *shape, collected []types.Holding) boo
 	for _, needs := range s.resolved {
 		enough := true
 		for _, x := range needs {
-			free, _ := d.free(n, x.ID)
-			enough = enough && (d.view.Pool(x.ID) != nil || free.Add(heldOf(collected, x.ID)) >= x.Amount)
+			free, _ := d.Free(n, x.ID)
+			enough = enough && (d.view.Pool(x.ID) != nil || free.Add(HeldOf(collected, x.ID)) >= x.Amount)
 		}
 		if enough {
 			return true

@@ -27,7 +27,7 @@ const (
 func (c *Core) placeWaiting(d *Draft) { c.placeUntil(d, nil) }
 
 // placeUntil is placeWaiting for the entries before limit; nil means no limit.
-func (c *Core) placeUntil(d *Draft, limit *entry) {
+func (c *Core) placeUntil(d *Draft, limit *Entry) {
 	for !d.closed && len(d.entries)-d.bundles < c.batch && len(c.queue.ready) > 0 {
 		s := c.queue.ready[0].shape
 		e := s.head()
@@ -85,7 +85,7 @@ func (c *Core) wakeOffered(d *Draft) {
 	d.fresh = d.fresh[:0]
 }
 
-func (c *Core) placeHead(d *Draft, s *shape, e *entry) (outcome, []types.ResourceID) {
+func (c *Core) placeHead(d *Draft, s *shape, e *Entry) (outcome, []types.ResourceID) {
 	c.deciding = e
 	if c.view.UnreadNamespace(e.id.Namespace) {
 		return noFit, nil // until that changes, which makes the whole namespace ready
@@ -104,7 +104,7 @@ func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 	if t.Info.V.Accumulate && d.has(t) {
 		return stalled, nil // the draft collects for it
 	}
-	if r := collectedBy(c.view, t); r != nil {
+	if r := CollectedBy(c.view, t); r != nil {
 		return c.placeClaimant(d, s, r, t)
 	}
 	return c.placeAnew(d, s, t)
@@ -115,7 +115,7 @@ func (c *Core) placeAnew(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 	var lacks []types.ResourceID
 	inFlight := false
 	for i, needs := range c.needsOf(s, t) {
-		if at := allowedAt(t.Info.V, i); at > c.now.UnixNano() {
+		if at := AllowedAt(t.Info.V, i); at > c.now.UnixNano() {
 			if s.until == 0 || at < s.until {
 				c.queue.at(s, at)
 			}
@@ -155,8 +155,8 @@ func (c *Core) placeAnew(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 	return noFit, lacks
 }
 
-// allowedAt is when a task may take alternative i, in Unix nanoseconds.
-func allowedAt(t *cluster.TaskValue, i int) int64 {
+// AllowedAt is when a task may take alternative i, in Unix nanoseconds.
+func AllowedAt(t *cluster.TaskValue, i int) int64 {
 	if i >= len(t.Alternatives) {
 		return 0
 	}
@@ -207,7 +207,7 @@ func (c *Core) findOne(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Nod
 	if c.poolInFlight(d, needs) {
 		return nil, nil, true
 	}
-	if short, ok := d.poolShort(needs); ok {
+	if short, ok := d.PoolShort(needs); ok {
 		return nil, []types.ResourceID{short}, false
 	}
 	look := search{core: c, draft: d, needs: needs, rng: c.rng, choice: c.cfg.Placement}
@@ -271,7 +271,7 @@ func (c *Core) findFrom(start int, look *search, filters []match.Filter) int {
 			if look.best == nil {
 				return end
 			}
-			if _, ok := look.draft.fits(look.best, look.needs); ok {
+			if _, ok := look.draft.Fits(look.best, look.needs); ok {
 				return end
 			}
 			c.note(look.draft, look.best)

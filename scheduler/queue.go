@@ -17,8 +17,8 @@ import (
 // resource that it lacks, until more of one is free), or stalled (nodes it might fit are in
 // flight).
 
-// entry is one waiting task or reservation.
-type entry struct {
+// Entry is one waiting task or reservation.
+type Entry struct {
 	id        cluster.ID
 	submitted int64
 	// deadline is when it fails if it still waits, in Unix nanoseconds; 0 means never.
@@ -31,11 +31,23 @@ type entry struct {
 	bundles   bool // a reservation
 }
 
-func (e *entry) key() entryKey { return entryKey{e.id, e.bundles} }
+// NewEntry returns an entry that is in no queue, to compare it with others. The priority includes
+// what aging adds; submitted is in Unix nanoseconds.
+func NewEntry(id cluster.ID, reservation bool, priority int, submitted int64) *Entry {
+	return &Entry{id: id, bundles: reservation, priority: priority, submitted: submitted}
+}
+
+// ID returns the id of the task or reservation.
+func (e *Entry) ID() cluster.ID { return e.id }
+
+// IsReservation reports whether it is a reservation; otherwise it is a task.
+func (e *Entry) IsReservation() bool { return e.bundles }
+
+func (e *Entry) key() entryKey { return entryKey{e.id, e.bundles} }
 
 // before orders entries: the highest priority first, then the oldest, then by id to make the order
 // total.
-func (e *entry) before(f *entry) bool {
+func (e *Entry) before(f *Entry) bool {
 	switch {
 	case e.priority != f.priority:
 		return e.priority > f.priority
@@ -49,17 +61,17 @@ func (e *entry) before(f *entry) bool {
 	return e.bundles && !f.bundles
 }
 
-// Before makes entry an element of the heap of its shape.
-func (e *entry) Before(f *entry) bool { return e.before(f) }
+// Before reports whether e is tried before f.
+func (e *Entry) Before(f *Entry) bool { return e.before(f) }
 
 // Placed makes entry an element of the heap of its shape.
-func (e *entry) Placed(at int) { e.pos = int32(at) }
+func (e *Entry) Placed(at int) { e.pos = int32(at) }
 
 // shape is a set of entries with the same request. Millions may wait with a shape each, so small
 // common parts are embedded.
 type shape struct {
 	key     shapeKey
-	entries heap.Heap[*entry]
+	entries heap.Heap[*Entry]
 	lacks   []missing
 	// seen is the position in the log of changed nodes when the shape last failed; -1 means that
 	// the next try must visit all nodes.
@@ -78,8 +90,8 @@ type shape struct {
 
 	// first is the first entry. With firstTaken, onlyEntry and onlyLack, it stores entries and
 	// lacks while they have one element.
-	first      entry
-	onlyEntry  [1]*entry
+	first      Entry
+	onlyEntry  [1]*Entry
 	onlyLack   [1]missing
 	firstTaken bool
 	// unit reports whether the entries belong to one unit, whatever each requests: see Units.
@@ -95,7 +107,7 @@ func keyOfShape(text []byte) shapeKey {
 	return shapeKey(sum[:16])
 }
 
-func (s *shape) head() *entry { return s.entries[0] }
+func (s *shape) head() *Entry { return s.entries[0] }
 
 // readyShape is a ready shape with the values that mostly decide between two heads: reading the
 // heads of thousands takes longer than all else.
@@ -164,7 +176,7 @@ func newQueue() *queue {
 }
 
 // entry returns the entry of a key; nil if there is none.
-func (q *queue) entry(k entryKey) *entry {
+func (q *queue) entry(k entryKey) *Entry {
 	e := q.entries.get(k)
 	if e == nil && !k.bundles {
 		if s := q.rouse(q.asleep.entry(k.id)); s != nil {
@@ -179,7 +191,7 @@ func (q *queue) len() int { return q.entries.len() + q.asleep.Len() }
 
 // add queues an entry under the key of its shape; an unchanged entry stays. It returns the shape if
 // that is new, and so not pinned yet.
-func (q *queue) add(x entry, key shapeKey) (fresh *shape) {
+func (q *queue) add(x Entry, key shapeKey) (fresh *shape) {
 	if was := q.entry(x.key()); was != nil {
 		if was.shape.key == key && was.priority == x.priority && was.submitted == x.submitted {
 			return nil
@@ -215,10 +227,10 @@ func (q *queue) add(x entry, key shapeKey) (fresh *shape) {
 }
 
 // keep stores an entry of the shape.
-func (s *shape) keep(x entry) *entry {
+func (s *shape) keep(x Entry) *Entry {
 	e := &s.first
 	if s.firstTaken {
-		e = new(entry)
+		e = new(Entry)
 	}
 	s.firstTaken = true
 	*e = x
@@ -234,7 +246,7 @@ func (q *queue) remove(k entryKey) {
 }
 
 // take removes a queued entry.
-func (q *queue) take(e *entry) {
+func (q *queue) take(e *Entry) {
 	q.entries.remove(e)
 	q.unremind(e)
 	s := e.shape

@@ -17,7 +17,7 @@ import (
 type queueModel struct {
 	q *queue
 	// in are the entries by key.
-	in map[entryKey]*entry
+	in map[entryKey]*Entry
 	// shape is the key of the shape of each entry.
 	shape map[entryKey]shapeKey
 	// rested are the waiting shapes, with what they lack.
@@ -29,7 +29,7 @@ func textKey(text string) shapeKey { return keyOfShape([]byte(text)) }
 
 func (m *queueModel) add(t *rapid.T) {
 	m.n++
-	e := &entry{
+	e := &Entry{
 		id:        cluster.ID{Namespace: "a", ID: fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "id"))},
 		priority:  rapid.IntRange(0, 2).Draw(t, "priority"),
 		submitted: int64(rapid.IntRange(0, 5).Draw(t, "submitted")),
@@ -195,7 +195,7 @@ func (m *queueModel) check(t *rapid.T) {
 
 func TestQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &queueModel{q: newQueue(), in: make(map[entryKey]*entry), shape: make(map[entryKey]shapeKey), rested: make(map[shapeKey]types.ResourceID)}
+		m := &queueModel{q: newQueue(), in: make(map[entryKey]*Entry), shape: make(map[entryKey]shapeKey), rested: make(map[shapeKey]types.ResourceID)}
 		m.q.asleep.Mask = rapid.SampledFrom([]uint64{^uint64(0), 3, 0}).Draw(t, "mask")
 		t.Repeat(map[string]func(*rapid.T){
 			"add": m.add, "remove": m.remove, "take": m.take, "wake": m.wake, "beside": m.beside, "steer": m.steer, "sleep": m.sleep, "": m.check,
@@ -208,7 +208,7 @@ func TestQueue(t *testing.T) {
 func TestSteeredInOrder(t *testing.T) {
 	q := newQueue()
 	add := func(shape string, submitted int64) {
-		q.add(entry{id: cluster.ID{ID: fmt.Sprint(submitted)}, submitted: submitted}, textKey(shape))
+		q.add(Entry{id: cluster.ID{ID: fmt.Sprint(submitted)}, submitted: submitted}, textKey(shape))
 	}
 	first := func(want int64) {
 		t.Helper()
@@ -231,8 +231,8 @@ func TestSteeredInOrder(t *testing.T) {
 func TestQueueWakesAtMoments(t *testing.T) {
 	q := newQueue()
 	a, b := textKey("a"), textKey("b")
-	q.add(entry{id: cluster.ID{ID: "1"}}, a)
-	q.add(entry{id: cluster.ID{ID: "2"}}, b)
+	q.add(Entry{id: cluster.ID{ID: "1"}}, a)
+	q.add(Entry{id: cluster.ID{ID: "2"}}, b)
 	for range 2 {
 		s := q.ready[0].shape
 		q.rest(s)
@@ -338,7 +338,7 @@ func TestWakesWhatLackedSomethingElse(t *testing.T) {
 func TestNothingIsListedOfWhatIsGone(t *testing.T) {
 	q := newQueue()
 	for _, id := range []string{"1", "2"} {
-		q.add(entry{id: cluster.ID{ID: id}}, textKey(id))
+		q.add(Entry{id: cluster.ID{ID: id}}, textKey(id))
 		s := q.ready[0].shape
 		s.resolved = [][]cluster.Need{{{ID: "a", Amount: 1}, {ID: "b", Amount: 2}}}
 		q.rest(s)
@@ -355,7 +355,7 @@ func TestNothingIsListedOfWhatIsGone(t *testing.T) {
 // TestEntriesOfOneHash: entries with equal hashes stay distinct.
 func TestEntriesOfOneHash(t *testing.T) {
 	x := newEntries()
-	a, b := &entry{id: cluster.ID{ID: "a"}}, &entry{id: cluster.ID{ID: "b"}}
+	a, b := &Entry{id: cluster.ID{ID: "a"}}, &Entry{id: cluster.ID{ID: "b"}}
 	x.byHash[x.hash(b.key())] = a // as if it were the hash of a, too
 	x.put(b)
 	if x.get(b.key()) != b || x.len() != 2 {

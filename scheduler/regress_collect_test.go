@@ -43,7 +43,7 @@ func (b *bench) collected() types.Quantity {
 	if r == nil || r.Grant.V == nil {
 		return 0
 	}
-	return heldOf(r.Grant.V.On("n1"), types.CPU)
+	return HeldOf(r.Grant.V.On("n1"), types.CPU)
 }
 
 // TestCollectsAfterARefusal: a collection refused because of an unrelated change happens without

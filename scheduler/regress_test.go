@@ -304,13 +304,13 @@ func TestCreatedAheadOfAStaleView(t *testing.T) {
 	v := cluster.New()
 	event := func(create, mod int64) controlplane.Event {
 		return controlplane.Event{KV: controlplane.KV{
-			Key: controlplane.LeaderKey(role), Value: types.Encode(1, &types.Leader{}), CreateRevision: create, ModRevision: mod,
+			Key: controlplane.LeaderKey(AccumulateRole), Value: types.Encode(1, &types.Leader{}), CreateRevision: create, ModRevision: mod,
 		}}
 	}
 	for _, apply := range []func() (controlplane.Key, bool, error){
 		func() (controlplane.Key, bool, error) { return v.Apply(event(5, 5)) },
 		func() (controlplane.Key, bool, error) {
-			v.Committed(9, []cluster.Write{{Key: controlplane.LeaderKey(role), Value: &types.Leader{}, Made: true}})
+			v.Committed(9, []cluster.Write{{Key: controlplane.LeaderKey(AccumulateRole), Value: &types.Leader{}, Made: true}})
 			return controlplane.Key{}, true, nil
 		},
 		func() (controlplane.Key, bool, error) { return v.Apply(event(9, 9)) },
@@ -319,7 +319,7 @@ func TestCreatedAheadOfAStaleView(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c := v.Leaders[role]; c.Create != 9 || c.Mod != 9 {
+	if c := v.Leaders[AccumulateRole]; c.Create != 9 || c.Mod != 9 {
 		t.Errorf("it is of %d, created at %d", c.Mod, c.Create)
 	}
 }

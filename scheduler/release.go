@@ -95,7 +95,7 @@ func (d *Draft) release(r *cluster.Reservation) bool {
 		d.remove(key)
 	}
 	if ends := next.Phase == types.Releasing || len(next.Nodes) == 0; ends && g.Phase == types.Accumulating {
-		d.endLead(role, r.ID)
+		d.endLead(AccumulateRole, r.ID)
 	} else if ends && g.Phase == types.Granting {
 		d.endLead(grantRole, r.ID)
 	}

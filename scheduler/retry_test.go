@@ -171,16 +171,3 @@ func TestRetryIsTakenOver(t *testing.T) {
 	b.settle()
 	b.expect("a", "bound on n1")
 }
-
-// TestRetryIsExplained: the explanation says what failed, and when the next attempt is.
-func TestRetryIsExplained(t *testing.T) {
-	b := newBench(t, Config{})
-	b.node("n1", 2000)
-	b.task("a", nil, retries(3))
-	b.settle()
-	b.ended("a", types.Report{ExitCode: 3})
-	x, err := Explain(b.core.view, clusterID("d", "a"), b.now)
-	if err != nil || x.Summary != "It failed on n1 (attempt 1), and waits 1s before its next attempt: failure 1: exit code 3." {
-		t.Errorf("%q, %v", x.Summary, err)
-	}
-}

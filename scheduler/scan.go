@@ -44,7 +44,7 @@ func (c *Core) note(d *Draft, n *cluster.Node) {
 		d = c.blank
 	}
 	if place := c.state(n).pos; place >= 0 {
-		r := d.on(n)
+		r := d.RoomOn(n)
 		c.index.SetAll(place, &r)
 	}
 }
@@ -52,7 +52,7 @@ func (c *Core) note(d *Draft, n *cluster.Node) {
 // noteOf is note for one resource.
 func (c *Core) noteOf(d *Draft, n *cluster.Node, rid types.ResourceID) {
 	if place := c.state(n).pos; place >= 0 && c.index.Has(rid) {
-		r := d.on(n)
+		r := d.RoomOn(n)
 		c.index.Set(place, rid, &r)
 	}
 }

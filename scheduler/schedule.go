@@ -39,12 +39,12 @@ type Waiting struct {
 // The decision is that of one transaction without limits. Capacity that a reservation accumulates
 // stays held. Attempts that end meanwhile do not count.
 func Schedule(view *cluster.View, cfg Config, now time.Time) Decision {
-	c, d := schedule(view, cfg, now)
-	return Decision{Binds: d.Binds, Grants: d.Grants, Waiting: c.queue.all()}
+	decision, _ := Simulate(view, cfg, now)
+	return decision
 }
 
-// schedule is Schedule, and returns the resulting snapshot.
-func schedule(view *cluster.View, cfg Config, now time.Time) (*Core, *Draft) {
+// Simulate is Schedule, and returns the cluster as the decision leaves it.
+func Simulate(view *cluster.View, cfg Config, now time.Time) (Decision, *Draft) {
 	c := New(cfg)
 	c.lookAt(view)
 	c.now = now
@@ -52,7 +52,7 @@ func schedule(view *cluster.View, cfg Config, now time.Time) (*Core, *Draft) {
 	c.load()
 	d := c.newDraft(controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
 	c.placeWaiting(d)
-	return c, d
+	return Decision{Binds: d.Binds, Grants: d.Grants, Waiting: c.queue.all()}, d
 }
 
 // load rechecks everything in a view that the core did not build.
@@ -71,9 +71,9 @@ func (c *Core) load() {
 
 // all returns the queued entries, in order.
 func (q *queue) all() []Waiting {
-	var entries []*entry
-	q.entries.each(func(e *entry) { entries = append(entries, e) })
-	slices.SortFunc(entries, func(a, b *entry) int {
+	var entries []*Entry
+	q.entries.each(func(e *Entry) { entries = append(entries, e) })
+	slices.SortFunc(entries, func(a, b *Entry) int {
 		if a.before(b) {
 			return -1
 		}

@@ -209,7 +209,7 @@ func (d *Draft) returnFromReleasing(b *cluster.Binding) {
 		}
 		ns, _, name := h.Resource.Split()
 		r := d.view.Reservations[cluster.ID{Namespace: ns, ID: name}]
-		if !returnsDrawn(r, b.Node.Name) {
+		if !ReturnsDrawn(r, b.Node.Name) {
 			continue
 		}
 		d.Change.IfUnchanged(controlplane.GrantKey(ns, name), r.Grant.Mod)
@@ -219,9 +219,9 @@ func (d *Draft) returnFromReleasing(b *cluster.Binding) {
 	}
 }
 
-// returnsDrawn reports whether drawn amounts of a reservation on a node return as tasks end: it is
+// ReturnsDrawn reports whether drawn amounts of a reservation on a node return as tasks end: it is
 // being released, and its undrawn amounts there have returned.
-func returnsDrawn(r *cluster.Reservation, node string) bool {
+func ReturnsDrawn(r *cluster.Reservation, node string) bool {
 	if r == nil || r.Grant.V == nil || r.Grant.V.Phase != types.Releasing {
 		return false
 	}

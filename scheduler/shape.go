@@ -8,9 +8,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// taskShape is the common text of the tasks of a shape. Tasks with alternatives have one shape per
+// TaskShape is the common text of the tasks of a shape. Tasks with alternatives have one shape per
 // priority: the oldest one has the most allowed alternatives, and must be the head.
-func taskShape(ns string, t *cluster.TaskValue) string { return string(appendTaskShape(nil, ns, t)) }
+func TaskShape(ns string, t *cluster.TaskValue) string { return string(appendTaskShape(nil, ns, t)) }
 
 func appendTaskShape(b []byte, ns string, t *cluster.TaskValue) []byte {
 	b = append(b, ns...)
@@ -30,8 +30,8 @@ func appendTaskShape(b []byte, ns string, t *cluster.TaskValue) []byte {
 	return b
 }
 
-// bundleShape is the common text of the reservations of a shape.
-func bundleShape(ns string, r *types.Reservation) string {
+// BundleShape is the common text of the reservations of a shape.
+func BundleShape(ns string, r *types.Reservation) string {
 	return string(appendBundleShape(nil, ns, r))
 }
 

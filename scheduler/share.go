@@ -35,15 +35,15 @@ func (c *Core) owns(ns, scheduler string) bool {
 		if c.shared.mine == nil {
 			c.shared.mine = make(map[string]bool)
 		}
-		mine = ownerOf(ns, c.view.Schedulers) == c.cfg.Name
+		mine = OwnerOf(ns, c.view.Schedulers) == c.cfg.Name
 		c.shared.mine[ns] = mine
 	}
 	return mine
 }
 
-// ownerOf selects a live scheduler for a namespace. All observers of the same set agree, and few
+// OwnerOf selects a live scheduler for a namespace. All observers of the same set agree, and few
 // namespaces change hands when one comes or goes (rendezvous hashing, Thaler and Ravishankar 1996).
-func ownerOf[T any](ns string, live map[string]T) string {
+func OwnerOf[T any](ns string, live map[string]T) string {
 	best, most := "", uint64(0)
 	for name := range live {
 		if h := hash(ns + "\x00" + name); best == "" || h > most || h == most && name < best {

@@ -97,11 +97,11 @@ func (x *sleepers) add(s *shape) bool {
 }
 
 // remove removes the shape at p, and returns it with its entry and the lacked resource.
-func (x *sleepers) remove(p slab.Ref) (*shape, entry, missing) {
+func (x *sleepers) remove(p slab.Ref) (*shape, Entry, missing) {
 	r := x.At(p)
 	s := &shape{key: x.key(p), pos: -1, at: -1, node: int32(r.Uint32(sleepNode)), seen: int(r.Int64(sleepSeen)), cursor: int(r.Int64(sleepCursor))}
 	s.entries = s.onlyEntry[:0]
-	e := entry{
+	e := Entry{
 		id: cluster.ID{Namespace: x.Namespace(p), ID: string(r.ID())}, submitted: r.Int64(sleepSubmitted),
 		priority: int(r.Int64(sleepPriority)), conflicts: int32(r.Uint32(sleepConflicts)),
 	}

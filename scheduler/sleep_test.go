@@ -202,7 +202,7 @@ func TestShrink(t *testing.T) {
 // TestSleeperIsTheSame: a restored shape equals the parked one.
 func TestSleeperIsTheSame(t *testing.T) {
 	q := newQueue()
-	q.add(entry{id: clusterID("d", "t"), priority: -3, submitted: 1 << 60, conflicts: 2}, textKey("s"))
+	q.add(Entry{id: clusterID("d", "t"), priority: -3, submitted: 1 << 60, conflicts: 2}, textKey("s"))
 	s := q.shapes[textKey("s")]
 	s.seen, s.cursor, s.node = 7, 1<<40, 5
 	q.rest(s)
@@ -243,7 +243,7 @@ func TestSleepersOfOneHash(t *testing.T) {
 	q.asleep.Mask = 0
 	for i := range 3 {
 		id := clusterID("d", fmt.Sprint("t", i))
-		q.add(entry{id: id}, textKey(id.ID))
+		q.add(Entry{id: id}, textKey(id.ID))
 		s := q.shapes[textKey(id.ID)]
 		q.rest(s)
 		q.wait(s, []types.ResourceID{types.ResourceID("d:" + id.ID)})

@@ -51,26 +51,26 @@ func (c *Core) targets(d *Draft, x claimant) *types.Grant {
 // all have one then.
 func (c *Core) assign(d *Draft, x claimant, g *types.Grant) bool {
 	wanted, all := make(map[string]*wants), true
-	order, lacked := bundleOrder(c.view, x.Reservation), c.lackedAbove(x)
+	order, lacked := BundleOrder(c.view, x.Reservation), c.lackedAbove(x)
 	for _, b := range order {
-		if name := g.Bundles[b.index]; name != "" {
-			want(wanted, name, b.needs)
+		if name := g.Bundles[b.Index]; name != "" {
+			want(wanted, name, b.Needs)
 		}
 	}
 	for _, b := range order {
-		if g.Bundles[b.index] != "" {
+		if g.Bundles[b.Index] != "" {
 			continue
 		}
-		n := c.target(d, g, b.needs, wanted, lacked)
+		n := c.target(d, g, b.Needs, wanted, lacked)
 		if n == nil {
 			all = false
 			continue
 		}
-		g.Bundles[b.index] = n.Name
+		g.Bundles[b.Index] = n.Name
 		if !slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return at.Node == n.Name }) {
 			g.Nodes = append(g.Nodes, types.GrantNode{Node: n.Name})
 		}
-		want(wanted, n.Name, b.needs)
+		want(wanted, n.Name, b.Needs)
 	}
 	slices.SortFunc(g.Nodes, func(a, b types.GrantNode) int { return strings.Compare(a.Node, b.Node) })
 	return all
@@ -129,7 +129,7 @@ func (c *Core) moveOn(d *Draft, x claimant, g *types.Grant) {
 	}
 	c.accum.progress = c.now.UnixNano()
 	i := slices.IndexFunc(g.Nodes, func(at types.GrantNode) bool {
-		return slices.ContainsFunc(wantedOn(c.view, x.Reservation, g, at.Node), func(w wish) bool { return heldOf(at.Holds, w.ID) < w.sum() })
+		return slices.ContainsFunc(WantedOn(c.view, x.Reservation, g, at.Node), func(w Want) bool { return HeldOf(at.Holds, w.ID) < w.Sum() })
 	})
 	if i < 0 {
 		c.accum.resting, c.accum.round = true, c.accum.ended
@@ -213,7 +213,7 @@ func (c *Core) largeEnough(d *Draft, n *cluster.Node, needs []cluster.Need, want
 		if c.view.Pool(x.ID) != nil {
 			continue
 		}
-		all := wish{ID: x.ID, Needs: []cluster.Need{x}}
+		all := Want{ID: x.ID, Needs: []cluster.Need{x}}
 		capacity, ok := c.view.Capacity(n, x.ID)
 		if wanted != nil {
 			capacity = capacity.Minus(wanted.Of(x.ID))
@@ -230,8 +230,8 @@ func (c *Core) largeEnough(d *Draft, n *cluster.Node, needs []cluster.Need, want
 func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *wants, held []types.Holding) float64 {
 	least := 1.0
 	for _, x := range needs {
-		free, _ := d.free(n, x.ID)
-		free = free.Add(heldOf(held, x.ID))
+		free, _ := d.Free(n, x.ID)
+		free = free.Add(HeldOf(held, x.ID))
 		if wanted != nil {
 			free = free.Minus(wanted.Of(x.ID))
 		}

@@ -64,7 +64,7 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 	x, ok := c.accumulating()
 	if ok {
 		holds = x.Grant.V.On(n.Name)
-		free = free.Add(heldOf(holds, rid))
+		free = free.Add(HeldOf(holds, rid))
 	}
 	steers := c.onlyAt(rid) == n
 	c.queue.wakeIf(rid, free, func(s *shape) bool {
@@ -140,7 +140,7 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 		return
 	}
 	c.pushBinding(b)
-	if b.Info.V.MaxRun > 0 && c.view.Leaders[role] != nil {
+	if b.Info.V.MaxRun > 0 && c.view.Leaders[AccumulateRole] != nil {
 		c.queue.wake(lendable)
 	}
 	for _, p := range b.Info.V.Provides {
@@ -194,7 +194,7 @@ func (c *Core) touchTask(t *cluster.Task) {
 		return
 	}
 	unit := c.shapeOf(t)
-	fresh := c.queue.add(entry{
+	fresh := c.queue.add(Entry{
 		id: t.ID, priority: t.Info.V.Order(), submitted: t.Info.V.Submitted, deadline: t.Info.V.Deadline, conflicts: c.retries[k],
 	}, keyOfShape(c.text))
 	switch {
@@ -259,7 +259,7 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 func (c *Core) touchReservation(r *cluster.Reservation) {
 	c.deciding = r
 	k := entryKey{r.ID, true}
-	if isAtOnce(r) {
+	if IsAtOnce(r) {
 		c.mayCollectAtOnce(r.ID)
 	}
 	if r.Grant.V != nil {
@@ -276,7 +276,7 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 		return
 	}
 	c.text = appendBundleShape(c.text[:0], r.ID.Namespace, r.Info.V)
-	c.queue.add(entry{
+	c.queue.add(Entry{
 		id: r.ID, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted, conflicts: c.retries[k],
 	}, keyOfShape(c.text))
 	c.readyAhead(k)

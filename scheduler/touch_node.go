@@ -35,7 +35,7 @@ func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
 	}
 	if dead := n.Dead(); changed || dead != s.dead {
 		s.dead = dead
-		for _, b := range sortedBindings(n) {
+		for _, b := range SortedBindings(n) {
 			c.pushBinding(b)
 		}
 	}
@@ -231,8 +231,8 @@ func (c *Core) touchReleasing(rid types.ResourceID) {
 	}
 }
 
-// sortedBindings returns the bindings of a node in a deterministic order.
-func sortedBindings(n *cluster.Node) []*cluster.Binding {
+// SortedBindings returns the bindings of a node in a deterministic order.
+func SortedBindings(n *cluster.Node) []*cluster.Binding {
 	return slices.SortedFunc(slices.Values(n.Bindings), func(a, b *cluster.Binding) int {
 		if x := compareID(a.Task.ID, b.Task.ID); x != 0 {
 			return x

@@ -25,7 +25,7 @@ type Units interface {
 type Placing struct {
 	core    *Core
 	draft   *Draft
-	entries map[cluster.ID]*entry
+	entries map[cluster.ID]*Entry
 	spots   []unitSpot
 	skipped bool // nodes or pools in flight might have fit
 }
@@ -49,7 +49,7 @@ func (p *Placing) Put(t *cluster.Task) bool {
 	}
 	anew := shape{seen: -1}
 	for i, needs := range p.vectors(t) {
-		if allowedAt(t.Info.V, i) > p.core.now.UnixNano() {
+		if AllowedAt(t.Info.V, i) > p.core.now.UnixNano() {
 			continue
 		}
 		n, _, skipped := p.core.find(p.draft, &anew, needs)
@@ -57,8 +57,8 @@ func (p *Placing) Put(t *cluster.Task) bool {
 		if n == nil {
 			continue
 		}
-		holds := p.draft.hold(n, needs)
-		p.draft.take(n, holds)
+		holds := p.draft.Hold(n, needs)
+		p.draft.Take(n, holds)
 		p.spots = append(p.spots, unitSpot{t, n, i, needs, holds})
 		return true
 	}
@@ -98,13 +98,13 @@ func (c *Core) joinUnit(k entryKey) {
 
 // placeUnit places a unit.
 func (c *Core) placeUnit(d *Draft, s *shape) (outcome, []types.ResourceID) {
-	entries := slices.SortedFunc(slices.Values(s.entries), func(a, b *entry) int {
+	entries := slices.SortedFunc(slices.Values(s.entries), func(a, b *Entry) int {
 		if a.before(b) {
 			return -1
 		}
 		return 1
 	})
-	p := &Placing{core: c, draft: d, entries: make(map[cluster.ID]*entry, len(entries))}
+	p := &Placing{core: c, draft: d, entries: make(map[cluster.ID]*Entry, len(entries))}
 	tasks := make([]*cluster.Task, len(entries))
 	for i, e := range entries {
 		tasks[i], p.entries[e.id] = c.view.Task(e.id), e
@@ -157,7 +157,7 @@ func (p *Placing) bind() bool {
 // takeBack reverts the placements.
 func (p *Placing) takeBack() {
 	for _, x := range p.spots {
-		p.draft.undo(x.node, x.holds)
+		p.draft.Undo(x.node, x.holds)
 	}
 	p.spots = nil
 }
@@ -171,7 +171,7 @@ func (c *Core) lacksOf(s *shape, tasks []*cluster.Task) []types.ResourceID {
 			continue
 		}
 		for j, needs := range Vectors(c.view, t) {
-			if at := allowedAt(t.Info.V, j); at > c.now.UnixNano() && (s.until == 0 || at < s.until) {
+			if at := AllowedAt(t.Info.V, j); at > c.now.UnixNano() && (s.until == 0 || at < s.until) {
 				c.queue.at(s, at)
 			}
 			s.resolved, lacks = append(s.resolved, needs), append(lacks, idsOf(needs)...)

@@ -73,7 +73,7 @@ func (c *Core) waitFor(d *Draft, v verdict, t *cluster.Task, b *cluster.Binding)
 		if c.whenUnlocked(r, b) {
 			return true
 		}
-		if returnsDrawn(r, b.Node.Name) {
+		if ReturnsDrawn(r, b.Node.Name) {
 			// Drawn amounts return to where the grant had them from.
 			base := baseHolding(r.Grant.V, b.Node.Name, h)
 			if base.Cluster && c.whenIdle(c.view.PoolOf(base.Resource), b) {

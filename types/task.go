@@ -365,15 +365,15 @@ type Job struct {
 	Tasks int
 	// Submitted is the time of the submission, in Unix nanoseconds.
 	Submitted int64
-	// Wish is a digest of the job as requested, if policies have changed its tasks since.
-	Wish string
+	// RequestDigest is a digest of the job as requested, if policies have changed its tasks since.
+	RequestDigest string
 }
 
 func (j *Job) fields(w *wire) {
 	text(w, 2, &j.Name)
 	integer(w, 3, &j.Tasks)
 	integer(w, 4, &j.Submitted)
-	text(w, 5, &j.Wish)
+	text(w, 5, &j.RequestDigest)
 }
 
 // Quota makes requests of Resource draw on Pool, a cluster-wide resource.

@@ -306,7 +306,7 @@ func (j *Job) Validate() error {
 	p.name("name", j.Name)
 	within(&p, "tasks", j.Tasks, 0, MaxJobTasks)
 	p.moments("submitted", j.Submitted)
-	p.text("wish", j.Wish, MaxText)
+	p.text("wish", j.RequestDigest, MaxText)
 	return p.err()
 }
 

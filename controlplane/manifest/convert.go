@@ -167,17 +167,17 @@ func (w *Where) Location() (controlplane.Where, error) {
 	return NodesOf(sel), nil
 }
 
-// Setting converts the resource to the client's form.
-func (r *Resource) Setting() (controlplane.Setting, error) {
+// Resource converts the resource to the client's form.
+func (r *Resource) Resource() (controlplane.Resource, error) {
 	capacity, err := types.ParseQuantity(r.Name, string(r.Capacity))
 	if err != nil {
-		return controlplane.Setting{}, types.Errorf(types.Invalid, "capacity: %w", err)
+		return controlplane.Resource{}, types.Errorf(types.Invalid, "capacity: %w", err)
 	}
 	if r.Where == nil {
-		return controlplane.Setting{}, types.Errorf(types.Invalid, "where: is missing: write {} for every node, or nodes, labels, available or cluster")
+		return controlplane.Resource{}, types.Errorf(types.Invalid, "where: is missing: write {} for every node, or nodes, labels, available or cluster")
 	}
 	where, err := r.Where.Location()
-	return controlplane.Setting{Name: r.Name, Capacity: capacity, Where: where, Options: controlplane.SetOptions{
+	return controlplane.Resource{Name: r.Name, Capacity: capacity, Where: where, Options: controlplane.SetOptions{
 		Declare: r.Declare, Lifetime: r.Lifetime, Owner: r.Owner, Future: r.Future,
 	}}, err
 }

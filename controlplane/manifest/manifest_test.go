@@ -301,11 +301,11 @@ func TestResourcesAndReservations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := docs[0].Resource.Setting()
+	s, err := docs[0].Resource.Resource()
 	if err != nil || s.Capacity != 500 || !s.Options.Declare || !reflect.DeepEqual(s.Where.Labels, []types.Label{{Name: "a", Value: "d"}, {Name: "b", Value: "c"}}) {
 		t.Errorf("%+v, %v", s, err)
 	}
-	s, err = docs[1].Resource.Setting()
+	s, err = docs[1].Resource.Resource()
 	if err != nil || s.Capacity != types.Inf || !reflect.DeepEqual(s.Where, controlplane.InCluster()) {
 		t.Errorf("%+v, %v", s, err)
 	}

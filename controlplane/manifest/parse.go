@@ -243,7 +243,7 @@ func (d *Document) Validate(now time.Time) error {
 			errs = append(errs, d.Job.Tasks[i].validate("tasks["+strconv.Itoa(i)+"].", now))
 		}
 	case KindResource:
-		_, err := d.Resource.Setting()
+		_, err := d.Resource.Resource()
 		errs = append(errs, types.ValidateEphemeral("name", d.Resource.Name), err)
 	case KindReservation:
 		r := d.Reservation.Reservation()

@@ -60,7 +60,7 @@ func measureAlphaPlacement(ctx context.Context, cfg Config) (figures, error) {
 
 // takeCores occupies cores on every other node.
 func takeCores(ctx context.Context, jobs *esl.Client, nodes []sim.Node) error {
-	job := esl.Job{Name: "other"}
+	job := controlplane.Job{Name: "other"}
 	for i := 0; i < len(nodes); i += 2 {
 		s := sim.Task(1000 * alphaBusy)
 		s.Task.Requests = s.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{"node/" + nodes[i].Name: esl.One}))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	view "github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/types"
@@ -94,7 +93,7 @@ func (c *cluster) submitFGD(ctx context.Context, in *fgdInput, want int) error {
 	for i, requests := range in.requests {
 		tasks[i] = controlplane.Submission{ID: taskName(i), Task: types.Task{Name: fgdJob, Requests: requests}, Spec: &types.Spec{Image: "escher.local/bench:latest"}}
 	}
-	if _, err := builtin.New(client).Submit(ctx, esl.Job{ID: fgdJob, Tasks: tasks}, place.Objective{By: place.Fragments, Ahead: fgdAhead}); err != nil {
+	if _, err := builtin.New(client).Submit(ctx, controlplane.Job{ID: fgdJob, Tasks: tasks}, place.Objective{By: place.Fragments, Ahead: fgdAhead}); err != nil {
 		return err
 	}
 	idle := time.NewTimer(stall)

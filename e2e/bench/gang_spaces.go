@@ -64,12 +64,12 @@ func submitBare(ctx context.Context, c *esl.Client, tasks []controlplane.Submiss
 
 // submitByLibrary submits a job with the policy.
 func submitByLibrary(ctx context.Context, c *esl.Client, tasks []controlplane.Submission) error {
-	_, err := c.Submit(ctx, esl.Job{Name: "gang", Tasks: tasks}, gang.Gang{})
+	_, err := c.Submit(ctx, controlplane.Job{Name: "gang", Tasks: tasks}, gang.Gang{})
 	return err
 }
 
 // submitBuiltIn submits a job that the scheduler knows by its name.
 func submitBuiltIn(ctx context.Context, c *esl.Client, tasks []controlplane.Submission) error {
-	_, err := c.LaunchJob(ctx, controlplane.Job{Name: "gang"}, tasks...)
+	_, err := c.LaunchJob(ctx, controlplane.Job{Name: "gang", Tasks: tasks})
 	return err
 }

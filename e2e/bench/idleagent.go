@@ -205,7 +205,7 @@ func (a *agentMachine) fill(ctx context.Context, c *cluster) error {
 		all[i] = task("pause")
 	}
 	c.cfg.progress.say("starting %d containers", len(all))
-	launched, err := a.client.LaunchJob(ctx, controlplane.Job{Name: "pause"}, all...)
+	launched, err := a.client.LaunchJob(ctx, controlplane.Job{Name: "pause", Tasks: all})
 	if err != nil {
 		return err
 	}

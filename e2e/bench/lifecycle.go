@@ -177,7 +177,7 @@ func (c *cluster) submitJobs(ctx context.Context, h *hollow, number int, ended *
 			shape := h.shapes[h.tasks[(int(n*size)+i)%len(h.tasks)]]
 			tasks[i] = controlplane.Submission{Task: types.Task{Name: "bench", Requests: shape}, Spec: spec}
 		}
-		if _, err := client.LaunchJob(ctx, controlplane.Job{Name: fmt.Sprintf("bench-%d", number)}, tasks...); err != nil {
+		if _, err := client.LaunchJob(ctx, controlplane.Job{Name: fmt.Sprintf("bench-%d", number), Tasks: tasks}); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func submitMigration(ctx context.Context, jobs *esl.Client, takes func(time.Dura
 		runs time.Duration
 	}{{"n02", 2, 60 * time.Second}, {"n00", 2, 90 * time.Second}, {"n01", 2, 120 * time.Second}, {"n00", 1, 150 * time.Second}, {"n01", 1, 180 * time.Second}} {
 		task := onGPUs(short.gpus, short.node, "run", takes(short.runs).String())
-		done, err := jobs.Submit(ctx, esl.Job{Name: fmt.Sprintf("short%d", i), Tasks: []controlplane.Submission{task}})
+		done, err := jobs.Submit(ctx, controlplane.Job{Name: fmt.Sprintf("short%d", i), Tasks: []controlplane.Submission{task}})
 		if err != nil {
 			return nil, err
 		}
@@ -41,6 +41,6 @@ func submitMigration(ctx context.Context, jobs *esl.Client, takes func(time.Dura
 		}
 	}
 	workers := esl.Copies(migrationWorkers, onGPUs(1, "", "stop", takes(migrationSave).String()))
-	long, err := jobs.Submit(ctx, esl.Job{Name: "long", Tasks: workers}, policies...)
+	long, err := jobs.Submit(ctx, controlplane.Job{Name: "long", Tasks: workers}, policies...)
 	return long.Tasks, err
 }

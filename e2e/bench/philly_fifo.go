@@ -26,7 +26,7 @@ func (inOrder) Apply(*esl.Group) error {
 }
 
 // Declare needs nothing.
-func (inOrder) Declare(string) ([]esl.Set, error) { return nil, nil }
+func (inOrder) Declare(string) ([]controlplane.Resource, error) { return nil, nil }
 
 // ClusterScoped reports that it reads free capacity.
 func (inOrder) ClusterScoped() {}
@@ -46,7 +46,7 @@ func letIn(s *esl.State, jobs []string) esl.Plan {
 			break
 		}
 		if gate := s.Pool(j.gate); gate == nil || gate.Capacity() == 0 {
-			plan.Set = append(plan.Set, esl.Set{Name: j.gate, Capacity: types.Inf, Where: controlplane.InCluster(), Options: esl.OfJob(j.job)})
+			plan.Set = append(plan.Set, controlplane.Resource{Name: j.gate, Capacity: types.Inf, Where: controlplane.InCluster(), Options: esl.OfJob(j.job)})
 		}
 	}
 	return plan

@@ -111,7 +111,7 @@ func (c *cluster) phillySubmit(ctx context.Context, client *esl.Client, jobs []w
 			if j.GPUs > 8 {
 				policies = append(policies, gang.Gang{})
 			}
-			_, err := client.Submit(ctx, esl.Job{ID: phillyJob(i), Tasks: c.phillyTasks(i, j, policy)}, policies...)
+			_, err := client.Submit(ctx, controlplane.Job{ID: phillyJob(i), Tasks: c.phillyTasks(i, j, policy)}, policies...)
 			return err
 		})
 		late = max(late, time.Since(at))

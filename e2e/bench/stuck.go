@@ -10,8 +10,9 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	decoded "github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // stuck adds to an error why the oldest unbound tasks wait: the drawn workload may not fit, or a
@@ -30,12 +31,12 @@ func (c *cluster) stuck(ctx context.Context, because error) error {
 	slices.SortFunc(waiting, func(a, b *decoded.Task) int { return strings.Compare(a.ID.ID, b.ID.ID) })
 	var lines []string
 	for _, t := range waiting[:min(2, len(waiting))] {
-		x, err := scheduler.Explain(v, t.ID, time.Now())
+		x, err := explain.Explain(v, t.ID, time.Now())
 		if err != nil {
 			return errors.Join(because, err)
 		}
 		lines = append(lines, fmt.Sprintf("task %s asks for %v", t.ID.ID, t.Info.V.Requests))
-		lines = append(lines, x.Lines(true)...)
+		lines = append(lines, x.Lines(true, action.Action.String)...)
 	}
 	return types.Errorf(types.ClassOf(because), "%w; %d tasks wait:\n%s", because, len(waiting), strings.Join(lines, "\n"))
 }

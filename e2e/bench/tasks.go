@@ -57,7 +57,7 @@ func (l *live) rate(ctx context.Context, cfg Config) (float64, error) {
 		all[i] = task("true")
 	}
 	begin := time.Now()
-	launched, err := l.client.LaunchJob(ctx, controlplane.Job{Name: "true"}, all...)
+	launched, err := l.client.LaunchJob(ctx, controlplane.Job{Name: "true", Tasks: all})
 	if err != nil {
 		return 0, err
 	}

@@ -53,7 +53,7 @@ func mapperID(chunk int) string { return fmt.Sprintf("map-%04d", chunk) }
 
 // submitMappers submits a mapper for each chunk.
 func submitMappers(ctx context.Context, jobs *esl.Client, placed string, chunks [][]string) (controlplane.Launched, error) {
-	job := esl.Job{Name: "map"}
+	job := controlplane.Job{Name: "map"}
 	for i := range chunks {
 		job.Tasks = append(job.Tasks, mapper(i))
 	}

@@ -89,7 +89,7 @@ func (w *wordRun) count(ctx context.Context, jobs *esl.Client, placed string) er
 		return err
 	}
 	reducer := sim.Task(1000, "run", w.cfg.scaled(wordReduce).String())
-	reduced, err := jobs.Submit(ctx, esl.Job{Name: "reduce", Tasks: esl.Copies(w.reducers, reducer)})
+	reduced, err := jobs.Submit(ctx, controlplane.Job{Name: "reduce", Tasks: esl.Copies(w.reducers, reducer)})
 	if err != nil {
 		return err
 	}

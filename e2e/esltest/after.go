@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
@@ -61,7 +62,7 @@ func Called(name string, command ...string) controlplane.Submission {
 // Submitted submits a job, and returns the ids of its tasks.
 func Submitted(t *testing.T, jobs *esl.Client, tasks []controlplane.Submission, policies ...esl.Policy) controlplane.Launched {
 	t.Helper()
-	l, err := jobs.Submit(t.Context(), esl.Job{Name: "job", Tasks: tasks}, policies...)
+	l, err := jobs.Submit(t.Context(), controlplane.Job{Name: "job", Tasks: tasks}, policies...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,5 +90,5 @@ func TaskWhy(t *testing.T, c *hollow.Cluster, id string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Join(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: id}, time.Now()), " ")
+	return strings.Join(why.Summaries(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: id}, time.Now())), " ")
 }

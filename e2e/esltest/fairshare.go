@@ -46,7 +46,7 @@ func NewSharing(t *testing.T, cfg hollow.Config, id string, p esl.Shared) *Shari
 // Submit submits a job, and returns its ids.
 func (s *Sharing) Submit(tasks []controlplane.Submission, policies ...esl.Policy) controlplane.Launched {
 	s.T.Helper()
-	job, err := s.Jobs.Submit(s.T.Context(), esl.Job{Name: "j", Tasks: tasks}, policies...)
+	job, err := s.Jobs.Submit(s.T.Context(), controlplane.Job{Name: "j", Tasks: tasks}, policies...)
 	if err != nil {
 		s.T.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
@@ -41,7 +42,7 @@ func StartGangs(t *testing.T, cfg hollow.Config) Gangs {
 
 func (g Gangs) SubmitTasks(n int, task controlplane.Submission, policies ...esl.Policy) controlplane.Launched {
 	g.T.Helper()
-	job, err := g.Submit(g.T.Context(), esl.Job{Name: "train", Tasks: esl.Copies(n, task)}, policies...)
+	job, err := g.Submit(g.T.Context(), controlplane.Job{Name: "train", Tasks: esl.Copies(n, task)}, policies...)
 	if err != nil {
 		g.T.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func (g Gangs) Clean() {
 }
 
 func (g Gangs) Why(id string) string {
-	return strings.Join(esl.Why(g.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: id}, time.Now()), "\n")
+	return strings.Join(why.Summaries(esl.Why(g.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: id}, time.Now())), "\n")
 }
 
 func Count(names []string) map[string]int {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
 )
@@ -22,5 +23,5 @@ func Declare(s *Sharing, more map[string]esl.Shared) {
 // Why returns why a task waits now.
 func (s *Sharing) Why(task string) string {
 	s.T.Helper()
-	return strings.Join(esl.Why(s.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: task}, time.Now()), "; ")
+	return strings.Join(why.Summaries(esl.Why(s.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: task}, time.Now())), "; ")
 }

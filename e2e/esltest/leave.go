@@ -21,18 +21,18 @@ func manyOf(_ string, s *esl.State) esl.Plan {
 	var plan esl.Plan
 	for i := range 140 {
 		if name := s.Own(fmt.Sprintf("u%d", i)); s.Pool(name) == nil {
-			plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: esl.One, Where: controlplane.InCluster()})
+			plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: esl.One, Where: controlplane.InCluster()})
 		}
 	}
 	name := s.Own("at")
 	for _, n := range s.View.Nodes {
 		if n.Own[types.Resolve(s.Namespace, name)] == nil {
-			plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: esl.One, Where: controlplane.OnNode(n.Name)})
+			plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: esl.One, Where: controlplane.OnNode(n.Name)})
 		}
 	}
 	if plan.Nothing() && s.Reservation(s.Own("room")) == nil {
 		bundle := types.Bundle{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}
-		plan.Reserve = []esl.Reservation{{ID: s.Own("room"), Reservation: types.Reservation{Bundles: []types.Bundle{bundle}}}}
+		plan.Reserve = []controlplane.Reservation{{ID: s.Own("room"), Reservation: types.Reservation{Bundles: []types.Bundle{bundle}}}}
 	}
 	return plan
 }

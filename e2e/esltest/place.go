@@ -12,6 +12,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
@@ -57,7 +58,7 @@ func OnSiteWith(t *testing.T, cfg hollow.Config, test func(s *Site)) {
 // Run submits a job.
 func (s *Site) Run(name string, tasks []controlplane.Submission, policies ...esl.Policy) controlplane.Launched {
 	s.Helper()
-	job, err := s.Jobs.Submit(s.Context(), esl.Job{Name: name, Tasks: tasks}, policies...)
+	job, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: name, Tasks: tasks}, policies...)
 	s.Must(err)
 	return job
 }
@@ -143,7 +144,7 @@ func (s *Site) Why(id string) string {
 	s.Helper()
 	v, err := s.C.View(s.Context())
 	s.Must(err)
-	return strings.Join(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: id}, time.Now()), "; ")
+	return strings.Join(why.Summaries(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: id}, time.Now())), "; ")
 }
 
 // Says checks that the explanation of a task contains a text.

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/keep"
@@ -97,8 +98,8 @@ type Shared struct{ Counter }
 
 func (*Shared) Kind() string { return "shared" }
 
-func (p *Shared) Declare(id string) ([]esl.Set, error) {
-	return []esl.Set{{Name: id + ".shared", Capacity: esl.One, Where: controlplane.InCluster()}}, nil
+func (p *Shared) Declare(id string) ([]controlplane.Resource, error) {
+	return []controlplane.Resource{{Name: id + ".shared", Capacity: esl.One, Where: controlplane.InCluster()}}, nil
 }
 
 // Plain is a policy without work while its tasks last.
@@ -167,7 +168,7 @@ func (w *World) Keep(store controlplane.Store, change ...func(*keep.Options)) (s
 func (w *World) Submit(id string, n int, policies ...esl.Policy) controlplane.Launched {
 	w.t.Helper()
 	task := controlplane.Submission{Task: types.Task{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}, Spec: &types.Spec{Image: "x"}}
-	done, err := w.Jobs.Submit(w.t.Context(), esl.Job{ID: id, Tasks: esl.Copies(n, task)}, policies...)
+	done, err := w.Jobs.Submit(w.t.Context(), controlplane.Job{ID: id, Tasks: esl.Copies(n, task)}, policies...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -211,7 +212,7 @@ func SetOwn(s *esl.State, capacity types.Quantity) esl.Plan {
 	if p := s.Pool(s.Own("")); p != nil && p.Capacity() == capacity {
 		return esl.Plan{}
 	}
-	return esl.Plan{Reason: "so it is", Set: []esl.Set{{
+	return esl.Plan{Reason: "so it is", Set: []controlplane.Resource{{
 		Name: s.Own(""), Capacity: capacity, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true},
 	}}}
 }
@@ -249,5 +250,5 @@ func IDOf(task string) cluster.ID { return cluster.ID{Namespace: "d", ID: task} 
 // Why returns what a task waits for.
 func (w *World) Why(task string) []string {
 	w.t.Helper()
-	return esl.Why(w.Snapshot(), w.Asked.Kinds(), IDOf(task), time.Now())
+	return why.Summaries(esl.Why(w.Snapshot(), w.Asked.Kinds(), IDOf(task), time.Now()))
 }

@@ -106,7 +106,7 @@ func (w *world) ask(r *rand.Rand, a *application, i int) {
 		})
 	case p < 45:
 		task.Task.Retries = 0 // A gang has its own restarts.
-		job := esl.Job{ID: "j" + id, Tasks: esl.Copies(1+r.IntN(4), task)}
+		job := controlplane.Job{ID: "j" + id, Tasks: esl.Copies(1+r.IntN(4), task)}
 		policies := policiesOf(r)
 		a.ask("submit "+job.ID, func(ctx context.Context, c *esl.Client) error {
 			_, err := c.Submit(ctx, job, policies...)

@@ -56,7 +56,7 @@ func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := start(t, hollow.Config{Nodes: hollow.Nodes(3, 4)})
 		began := time.Now()
-		job, err := jobs.Submit(t.Context(), esl.Job{Name: "three", Tasks: []controlplane.Submission{
+		job, err := jobs.Submit(t.Context(), controlplane.Job{Name: "three", Tasks: []controlplane.Submission{
 			hollow.Task(1000, "run", "5s"), hollow.Task(1000, "run", "2s", "exit", "3"), hollow.Task(1000),
 		}}, place.Apart{})
 		if err != nil {
@@ -87,7 +87,7 @@ func TestLife(t *testing.T) {
 func TestLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := start(t, hollow.Config{Nodes: hollow.Nodes(3, 1)})
-		job, err := jobs.Submit(t.Context(), esl.Job{Name: "one", Tasks: esl.Copies(1, hollow.Task(1000))}, place.Apart{})
+		job, err := jobs.Submit(t.Context(), controlplane.Job{Name: "one", Tasks: esl.Copies(1, hollow.Task(1000))}, place.Apart{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestLoss(t *testing.T) {
 // TestOnEtcd is the same cluster in real time, on a real etcd.
 func TestOnEtcd(t *testing.T) {
 	c, jobs := start(t, hollow.Config{Nodes: hollow.Nodes(2, 1), Store: etcdstore.New(etcdtest.Start(t).Client, etcdstore.ServerLimits())})
-	job, err := jobs.Submit(t.Context(), esl.Job{Name: "two", Tasks: esl.Copies(2, hollow.Task(1000, "run", "10ms"))}, place.Apart{})
+	job, err := jobs.Submit(t.Context(), controlplane.Job{Name: "two", Tasks: esl.Copies(2, hollow.Task(1000, "run", "10ms"))}, place.Apart{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	job, err := jobs.Submit(ctx, esl.Job{Name: "pair", Tasks: esl.Copies(2, hollow.Task(500))}, place.Apart{})
+	job, err := jobs.Submit(ctx, controlplane.Job{Name: "pair", Tasks: esl.Copies(2, hollow.Task(500))}, place.Apart{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -180,7 +180,7 @@ func TestKilledApplication(t *testing.T) {
 		ctx, kill := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- app.Run(ctx) }()
-		job, err := app.Submit(t.Context(), esl.Job{Name: "gang", Tasks: esl.Copies(2, hollow.Task(1000))}, gang.Gang{})
+		job, err := app.Submit(t.Context(), controlplane.Job{Name: "gang", Tasks: esl.Copies(2, hollow.Task(1000))}, gang.Gang{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestKeeperKilled(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		var tasks []string
 		for i := range 20 {
-			job, err := jobs.Submit(t.Context(), esl.Job{ID: fmt.Sprintf("gang-%d", i), Tasks: []controlplane.Submission{
+			job, err := jobs.Submit(t.Context(), controlplane.Job{ID: fmt.Sprintf("gang-%d", i), Tasks: []controlplane.Submission{
 				hollow.Task(1000, "run", "1s", "exit", "1"), hollow.Task(1000), hollow.Task(1000),
 			}}, gang.Gang{})
 			if err != nil {

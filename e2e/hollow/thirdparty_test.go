@@ -36,7 +36,7 @@ func TestSomebodyElses(t *testing.T) {
 	c, jobs := start(t, hollow.Config{Nodes: hollow.Nodes(1, 4), Store: etcdstore.New(etcd.Client, etcdstore.ServerLimits())})
 	submit := func(id, with string) string {
 		t.Helper()
-		done, err := jobs.Submit(t.Context(), esl.Job{ID: id, Tasks: esl.Copies(1, hollow.Task(1000))}, esl.Foreign{Name: "acme.com/night", With: with})
+		done, err := jobs.Submit(t.Context(), controlplane.Job{ID: id, Tasks: esl.Copies(1, hollow.Task(1000))}, esl.Foreign{Name: "acme.com/night", With: with})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestSomebodyElses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Join(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: task}, time.Now()), "\n")
+		return fmt.Sprint(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: task}, time.Now()))
 	}
 	if got := why(always); !strings.Contains(got, "start the program that keeps it") {
 		t.Errorf("it says %q", got)

@@ -1,11 +1,10 @@
 package laws
 
 import (
-	"bytes"
 	"go/ast"
 	"go/parser"
-	"go/printer"
 	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,33 +12,36 @@ import (
 	"testing"
 )
 
-// TestSignaturesInTheGuide compares the signatures in docs/policies/api.md with package esl.
+// TestSignaturesInTheGuide compares the signatures in docs/policies/api.md with the code.
 func TestSignaturesInTheGuide(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/policies/api.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(root, "esl/*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	known := make(map[string]bool)
-	for _, path := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	for _, pkg := range []string{"esl", "controlplane"} {
+		files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, d := range file.Decls {
-			for _, signature := range signatures(t, d) {
-				known[signature] = true
+		for _, path := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range file.Decls {
+				for _, signature := range signatures(d) {
+					known[pkg+"."+signature] = true
+				}
 			}
 		}
 	}
 	of, shown := "", 0
 	row := regexp.MustCompile("^\\| `([^`]+)` \\|")
+	kind := regexp.MustCompile("^\\| of `([a-z]+\\.[A-Z][A-Za-z]*)` \\|")
 	for line := range strings.Lines(string(text)) {
-		if head, ok := strings.CutPrefix(line, "| of `esl."); ok {
-			of, _, _ = strings.Cut(head, "`")
+		if head := kind.FindStringSubmatch(line); head != nil {
+			of = head[1]
 		} else if !strings.HasPrefix(line, "|") {
 			of = ""
 		}
@@ -49,22 +51,21 @@ func TestSignaturesInTheGuide(t *testing.T) {
 		}
 		shown++
 		if !known[of+"."+m[1]] {
-			t.Errorf("docs/policies/api.md shows %s of esl.%s, which does not exist: correct it by go doc esl.%s", m[1], of, of)
+			t.Errorf("docs/policies/api.md shows %s of %s, which does not exist: correct it by go doc %s", m[1], of, of)
 		}
 	}
 	if shown < 30 {
-		t.Errorf("docs/policies/api.md shows %d signatures: its tables begin with | of `esl.…` |", shown)
+		t.Errorf("docs/policies/api.md shows %d signatures: its tables begin with | of `package.Type` |", shown)
 	}
 }
 
 // signatures returns the methods of a declaration, and the fields if it is of types, as Type.Name
 // and what follows the name in Go.
-func signatures(t *testing.T, d ast.Decl) (all []string) {
-	t.Helper()
+func signatures(d ast.Decl) (all []string) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		if d.Recv != nil {
-			all = append(all, strings.TrimPrefix(goText(t, d.Recv.List[0].Type), "*")+"."+d.Name.Name+strings.TrimPrefix(goText(t, d.Type), "func"))
+			all = append(all, strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*")+"."+d.Name.Name+strings.TrimPrefix(types.ExprString(d.Type), "func"))
 		}
 	case *ast.GenDecl:
 		for _, s := range d.Specs {
@@ -78,20 +79,10 @@ func signatures(t *testing.T, d ast.Decl) (all []string) {
 			}
 			for _, f := range fields.Fields.List {
 				for _, name := range f.Names {
-					all = append(all, spec.Name.Name+"."+name.Name+" "+goText(t, f.Type))
+					all = append(all, spec.Name.Name+"."+name.Name+" "+types.ExprString(f.Type))
 				}
 			}
 		}
 	}
 	return all
-}
-
-// goText returns a node of a syntax tree as Go.
-func goText(t *testing.T, node ast.Node) string {
-	t.Helper()
-	var out bytes.Buffer
-	if err := printer.Fprint(&out, token.NewFileSet(), node); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
 }

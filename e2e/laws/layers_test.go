@@ -50,6 +50,7 @@ func library() map[string][]string {
 		"esl":         {},
 		"esl/taskset": {"esl"},
 		"esl/keep":    {"esl"},
+		"esl/apply":   {"esl"},
 		"esl/builtin": append([]string{"esl"}, families()...),
 	}
 	for _, f := range families() {

@@ -17,8 +17,9 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/e2e/hollow"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -162,7 +163,7 @@ func (w *world) submit(tasks ...controlplane.Submission) {
 // job submits tasks as a job.
 func (w *world) job(id string, tasks ...controlplane.Submission) {
 	w.t.Helper()
-	_, err := w.LaunchJob(w.ctx, controlplane.Job{ID: id}, tasks...)
+	_, err := w.LaunchJob(w.ctx, controlplane.Job{ID: id, Tasks: tasks})
 	w.ok(err)
 }
 
@@ -327,11 +328,11 @@ func (w *world) there(key string) {
 }
 
 // why explains what a task waits for.
-func (w *world) why(id string) scheduler.Explanation {
+func (w *world) why(id string) why.Explanation {
 	w.t.Helper()
 	v, err := w.c.View(w.ctx)
 	w.ok(err)
-	e, err := scheduler.Explain(v, cluster.ID{Namespace: "d", ID: id}, time.Now())
+	e, err := explain.Explain(v, cluster.ID{Namespace: "d", ID: id}, time.Now())
 	w.ok(err)
 	return e
 }

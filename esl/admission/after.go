@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -284,10 +285,10 @@ func (st *standing) count(t *cluster.Task, of string) {
 }
 
 // Why names the predecessors that have not ended.
-func (p After) Why(s *esl.State, task string) string {
+func (p After) Why(s *esl.State, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || !taskset.IsWaiting(t) {
-		return ""
+		return why.Reason{}
 	}
 	named := byName(s.Members())
 	for _, gate := range p.gatesOf(s) {
@@ -295,7 +296,7 @@ func (p After) Why(s *esl.State, task string) string {
 			continue
 		}
 		if st := p.standingOf(named, gate.earlier); st.waiting != "" {
-			return "It comes after " + st.waiting + "."
+			return why.Say(why.Awaits, "It comes after %s.", st.waiting)
 		}
 	}
 	for i, job := range p.Jobs {
@@ -303,8 +304,8 @@ func (p After) Why(s *esl.State, task string) string {
 			continue
 		}
 		if st := p.standingOfJob(s, job); st.waiting != "" {
-			return "It comes after " + st.waiting + "."
+			return why.Say(why.Awaits, "It comes after %s.", st.waiting)
 		}
 	}
-	return ""
+	return why.Reason{}
 }

@@ -130,7 +130,7 @@ func TestAfterIsRefused(t *testing.T) {
 			`onFailure: "explode" is unknown`:           {Tasks: map[string][]string{"b": {"a"}}, OnFailure: "explode"},
 			"jobs[0]: ":                                 {Jobs: []string{"a/b"}},
 		} {
-			_, err := jobs.Submit(t.Context(), esl.Job{Tasks: []controlplane.Submission{esltest.Called("a"), esltest.Called("b"), esltest.Called("c")}}, p)
+			_, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: []controlplane.Submission{esltest.Called("a"), esltest.Called("b"), esltest.Called("c")}}, p)
 			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v, not %q", p, err, want)
 			}
@@ -211,7 +211,7 @@ func TestBarrierNeverReached(t *testing.T) {
 			"name at least one": {}, `no task is called "x"`: {Tasks: []string{"x"}}, "count: 3": {Tasks: []string{"s"}, Count: 3},
 			"none is left to wait": {Tasks: []string{"s", "worker"}}, `when: "soon"`: {Tasks: []string{"s"}, When: "soon"}, "count: -1": {Tasks: []string{"s"}, Count: -1},
 		} {
-			_, err := jobs.Submit(t.Context(), esl.Job{Tasks: []controlplane.Submission{esltest.Called("worker"), esltest.Called("s"), esltest.Called("s")}}, p)
+			_, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: []controlplane.Submission{esltest.Called("worker"), esltest.Called("s"), esltest.Called("s")}}, p)
 			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v, not %q", p, err, want)
 			}
@@ -256,7 +256,7 @@ func TestSemaphore(t *testing.T) {
 		for want, p := range map[string]esl.Policy{
 			"each task would hold 4": admission.Holds{Semaphore: "db", Amount: 4}, `there is no shared policy "nothing"`: admission.Holds{Semaphore: "nothing"}, "a semaphore is shared": admission.Semaphore{Limit: 1},
 		} {
-			if _, err := jobs.Submit(t.Context(), esl.Job{Tasks: []controlplane.Submission{esltest.Called("a")}}, p); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: []controlplane.Submission{esltest.Called("a")}}, p); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v, not %q", p, err, want)
 			}
 		}
@@ -287,7 +287,7 @@ func ExampleAfter() {
 		s.Task.Name = name
 		return s
 	}
-	job, err := jobs.Submit(ctx, esl.Job{Name: "pipeline", Tasks: []controlplane.Submission{task("train"), task("fetch"), task("report")}},
+	job, err := jobs.Submit(ctx, controlplane.Job{Name: "pipeline", Tasks: []controlplane.Submission{task("train"), task("fetch"), task("report")}},
 		admission.After{Tasks: map[string][]string{"train": {"fetch"}, "report": {"train"}}})
 	if err != nil {
 		fmt.Println(err)

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -119,7 +121,7 @@ func (p Barrier) Next(s *esl.State) esl.Plan {
 	there, possible, wanted := p.tally(members)
 	switch {
 	case there >= wanted:
-		plan.Set = []esl.Set{opened(s, s.Own(""))}
+		plan.Set = []controlplane.Resource{opened(s, s.Own(""))}
 		plan.Reason = fmt.Sprintf("%d of %d are there", there, wanted)
 	case there+possible < wanted:
 		var behind []*cluster.Task
@@ -134,15 +136,15 @@ func (p Barrier) Next(s *esl.State) esl.Plan {
 }
 
 // Why says how many are there, and how many must be.
-func (p Barrier) Why(s *esl.State, task string) string {
+func (p Barrier) Why(s *esl.State, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || !taskset.IsWaiting(t) || slices.Contains(p.Tasks, t.Info.V.Name) || isOpen(s, s.Own("")) {
-		return ""
+		return why.Reason{}
 	}
 	there, _, wanted := p.tally(s.Members())
 	when := p.When
 	if when == "" {
 		when = types.WhenRunning
 	}
-	return fmt.Sprintf("It waits until %d of %v are %s: %d are.", wanted, p.Tasks, when, there)
+	return why.Say(why.Awaits, "It waits until %d of %v are %s: %d are.", wanted, p.Tasks, when, there)
 }

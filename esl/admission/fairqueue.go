@@ -10,6 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -68,7 +69,7 @@ func (p FairQueue) Validate() error {
 
 // Declare returns no resources: each task has a gate of its own, and each flow a note while it has
 // tasks.
-func (p FairQueue) Declare(id string) ([]esl.Set, error) {
+func (p FairQueue) Declare(id string) ([]controlplane.Resource, error) {
 	errs := []error{p.Validate()}
 	for _, name := range slices.Sorted(maps.Keys(p.Flows)) {
 		errs = append(errs, p.named(id, name))
@@ -242,8 +243,8 @@ func (q *flows) over(f *flow) bool {
 }
 
 // note returns the change that sets the note of a flow, or removes it with 0.
-func (f *flow) note(capacity types.Quantity) esl.Set {
-	return esl.Set{Name: f.at, Capacity: capacity, Where: controlplane.InCluster()}
+func (f *flow) note(capacity types.Quantity) controlplane.Resource {
+	return controlplane.Resource{Name: f.at, Capacity: capacity, Where: controlplane.InCluster()}
 }
 
 // start is the virtual time at which the next task of a flow begins: 1/weight after the one before
@@ -310,26 +311,26 @@ func (p Flow) Apply(g *esl.Group) error {
 }
 
 // Why says how far the flow is.
-func (p Flow) Why(s *esl.State, task string) string {
+func (p Flow) Why(s *esl.State, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
-		return ""
+		return why.Reason{}
 	}
 	made, shared := s.SharedPolicy(p.In)
 	fair, ok := made.(FairQueue)
 	if !ok {
-		return fmt.Sprintf("there is no fair-queue %s any more: declare it again, or submit the job without", p.In)
+		return why.Say(why.Order, "there is no fair-queue %s any more: declare it again, or submit the job without", p.In)
 	}
 	q := fair.queue(shared)
 	f := q.byName[p.As]
 	if f == nil {
-		return ""
+		return why.Reason{}
 	}
 	if n, ok := ahead(f.waiting, t); ok {
-		return fmt.Sprintf("fair-queue %s has let in %d of %d; %d of %s are before it", p.In, q.taken(), fair.Limit, n, p.As)
+		return why.Say(why.Order, "fair-queue %s has let in %d of %d; %d of %s are before it", p.In, q.taken(), fair.Limit, n, p.As)
 	}
-	if why := whyOutside(shared, f.all, t, fair.Limit); why != "" {
-		return fmt.Sprintf("fair-queue %s %s", p.In, why)
+	if text := whyOutside(shared, f.all, t, fair.Limit); text != "" {
+		return why.Say(why.Order, "fair-queue %s %s", p.In, text)
 	}
-	return ""
+	return why.Reason{}
 }

@@ -116,13 +116,15 @@ func anyNodeLarge(s *esl.State, requests types.Requests) bool {
 
 // open returns the change that creates the gate, which ends with its job. Its capacity stores when
 // that was, because only its own task requests it.
-func (g *gate) open(now time.Time) esl.Set {
+func (g *gate) open(now time.Time) controlplane.Resource {
 	at := types.Quantity(max(now.Unix(), 1)) * esl.One
-	return esl.Set{Name: g.name, Capacity: at, Where: controlplane.InCluster(), Options: esl.OfJob(g.job)}
+	return controlplane.Resource{Name: g.name, Capacity: at, Where: controlplane.InCluster(), Options: esl.OfJob(g.job)}
 }
 
 // close returns the change that removes the gate.
-func (g *gate) close() esl.Set { return esl.Set{Name: g.name, Where: controlplane.InCluster()} }
+func (g *gate) close() controlplane.Resource {
+	return controlplane.Resource{Name: g.name, Where: controlplane.InCluster()}
+}
 
 // inTurn orders gates: by priority, by age, by job, by index.
 func inTurn(a, b gate) int {
@@ -135,7 +137,7 @@ func inTurn(a, b gate) int {
 const fewLeft = 32
 
 // withEnded adds the removal of ended gates to a change, if that is worth it, up to most.
-func withEnded(opened []esl.Set, ended []gate, most int) []esl.Set {
+func withEnded(opened []controlplane.Resource, ended []gate, most int) []controlplane.Resource {
 	if len(opened) == 0 && len(ended) < fewLeft {
 		return nil
 	}

@@ -136,7 +136,7 @@ func (u unit) since() int64 {
 
 // closeIdle returns the changes that close the gates of admitted tasks that do not begin, while
 // others wait; and when to call again. A gang that is accumulating capacity is left out.
-func closeIdle(s *esl.State, l gates) (closed []esl.Set, again time.Time) {
+func closeIdle(s *esl.State, l gates) (closed []controlplane.Resource, again time.Time) {
 	if len(l.waiting)+len(l.closing) == 0 {
 		return nil, again
 	}
@@ -149,7 +149,7 @@ func closeIdle(s *esl.State, l gates) (closed []esl.Set, again time.Time) {
 		if due := due[g.whole()]; s.Now.Before(due) {
 			again = taskset.Earliest(again, due)
 		} else {
-			closed = append(closed, esl.Set{Name: g.name, Where: controlplane.InCluster(), Options: esl.OfJob(g.job)})
+			closed = append(closed, controlplane.Resource{Name: g.name, Where: controlplane.InCluster(), Options: esl.OfJob(g.job)})
 		}
 	}
 	return closed, again

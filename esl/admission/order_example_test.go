@@ -7,7 +7,6 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
-	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/admission"
 )
 
@@ -25,7 +24,7 @@ func ExampleBarrier() {
 		fmt.Println(err)
 		return
 	}
-	job, err := jobs.Submit(ctx, esl.Job{Name: "serving", Tasks: []controlplane.Submission{esltest.Called("client", "run", "10ms"), esltest.Called("server"), esltest.Called("server")}},
+	job, err := jobs.Submit(ctx, controlplane.Job{Name: "serving", Tasks: []controlplane.Submission{esltest.Called("client", "run", "10ms"), esltest.Called("server"), esltest.Called("server")}},
 		admission.Barrier{Tasks: []string{"server"}})
 	if err != nil {
 		fmt.Println(err)
@@ -66,7 +65,7 @@ func ExampleSemaphore() {
 	}
 	var tasks []string
 	for range 2 {
-		job, err := jobs.Submit(ctx, esl.Job{Tasks: []controlplane.Submission{hollow.Task(500, "run", "20ms")}}, admission.Holds{Semaphore: "database"})
+		job, err := jobs.Submit(ctx, controlplane.Job{Tasks: []controlplane.Submission{hollow.Task(500, "run", "20ms")}}, admission.Holds{Semaphore: "database"})
 		if err != nil {
 			fmt.Println(err)
 			return

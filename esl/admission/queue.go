@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -58,14 +59,14 @@ func (p Queue) Validate() error {
 const maxLimit = 1 << 30
 
 // Declare returns the resource of which each task requests one.
-func (p Queue) Declare(id string) ([]esl.Set, error) {
+func (p Queue) Declare(id string) ([]controlplane.Resource, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return []esl.Set{p.pool(id)}, nil
+	return []controlplane.Resource{p.pool(id)}, nil
 }
 
-func (p Queue) pool(id string) esl.Set {
+func (p Queue) pool(id string) controlplane.Resource {
 	capacity := types.Inf
 	switch {
 	case p.Closed:
@@ -73,7 +74,7 @@ func (p Queue) pool(id string) esl.Set {
 	case p.Limit > 0:
 		capacity = types.Quantity(p.Limit) * esl.One
 	}
-	return esl.Set{Name: esl.OwnName(id, p.Kind(), ""), Capacity: capacity, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
+	return controlplane.Resource{Name: esl.OwnName(id, p.Kind(), ""), Capacity: capacity, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
 }
 
 // CheckAtOnce refuses more tasks at once than the rate allows.
@@ -91,13 +92,13 @@ func (p Queue) per() time.Duration { return cmp.Or(time.Duration(p.Per), time.Se
 func (p Queue) Next(s *esl.State) esl.Plan {
 	want := p.pool(s.ID)
 	if pool := s.Pool(want.Name); pool == nil || pool.Capacity() != want.Capacity {
-		return esl.Plan{Set: []esl.Set{want}, Reason: "the queue has another limit"}
+		return esl.Plan{Set: []controlplane.Resource{want}, Reason: "the queue has another limit"}
 	}
 	if p.Closed {
 		return esl.Plan{}
 	}
 	l := p.line(s)
-	var opened []esl.Set
+	var opened []controlplane.Resource
 	for room := l.room(p); ; {
 		var in unit
 		if in, l.waiting = take(l.waiting, room, s.MaxChanges()-len(opened)); len(in) == 0 {
@@ -193,30 +194,30 @@ func (p Queued) Apply(g *esl.Group) error {
 }
 
 // Why says how long the queue is.
-func (p Queued) Why(s *esl.State, task string) string {
+func (p Queued) Why(s *esl.State, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
-		return ""
+		return why.Reason{}
 	}
 	made, shared := s.SharedPolicy(p.In)
 	q, ok := made.(Queue)
 	if !ok {
-		return fmt.Sprintf("there is no queue %s any more: declare it again, or submit the job without", p.In)
+		return why.Say(why.Order, "there is no queue %s any more: declare it again, or submit the job without", p.In)
 	}
 	if q.Closed {
-		return fmt.Sprintf("queue %s is closed", p.In)
+		return why.Say(why.Order, "queue %s is closed", p.In)
 	}
 	l := q.line(shared)
 	if n, ok := ahead(l.waiting, t); ok && q.Rate == 0 {
-		return fmt.Sprintf("queue %s is about to let it in; %d are before it", p.In, n)
+		return why.Say(why.Order, "queue %s is about to let it in; %d are before it", p.In, n)
 	} else if ok {
-		return fmt.Sprintf("queue %s lets %d begin in %s; %d are before it", p.In, q.Rate, q.per(), n)
+		return why.Say(why.Order, "queue %s lets %d begin in %s; %d are before it", p.In, q.Rate, q.per(), n)
 	}
-	if why := whyOutside(shared, l.all, t, q.Rate); why != "" {
-		return fmt.Sprintf("queue %s %s", p.In, why)
+	if text := whyOutside(shared, l.all, t, q.Rate); text != "" {
+		return why.Say(why.Order, "queue %s %s", p.In, text)
 	}
 	if pool := s.Pool(esl.OwnName(p.In, q.Kind(), "")); pool != nil && pool.Free() < esl.One {
-		return fmt.Sprintf("queue %s has all of its %d in use", p.In, q.Limit)
+		return why.Say(why.Budget, "queue %s has all of its %d in use", p.In, q.Limit)
 	}
-	return ""
+	return why.Reason{}
 }

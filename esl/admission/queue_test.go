@@ -29,8 +29,8 @@ func TestQueueLimit(t *testing.T) {
 			t.Errorf("%d have begun, want 3", n)
 		}
 		v := s.Snapshot()
-		if why := esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: b.Tasks[0]}, time.Now()); len(why) != 1 || why[0] != "queue q has all of its 3 in use" {
-			t.Errorf("why: %q", why)
+		if says := esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: b.Tasks[0]}, time.Now()); len(says) != 1 || says[0].Summary != "queue q has all of its 3 in use" {
+			t.Errorf("why: %v", says)
 		}
 		time.Sleep(10 * time.Second)
 		if n, first := len(esltest.Begun(s, a, b)), len(esltest.Begun(s, a)); n != 6 || first != 6 {
@@ -104,10 +104,10 @@ func TestQueueOfWhatWaits(t *testing.T) {
 		if n := len(esltest.Begun(s, second)); n != 1 {
 			t.Errorf("%d have begun, want 1", n)
 		}
-		why := esl.Why(s.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: second.Tasks[1]}, time.Now())
-		why = append(why, esl.Why(s.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: second.Tasks[0]}, time.Now())...)
-		if len(why) != 1 || why[0] != "queue q lets 1 begin in 1m0s; 0 are before it" {
-			t.Errorf("why: %q", why)
+		says := esl.Why(s.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: second.Tasks[1]}, time.Now())
+		says = append(says, esl.Why(s.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: second.Tasks[0]}, time.Now())...)
+		if len(says) != 1 || says[0].Summary != "queue q lets 1 begin in 1m0s; 0 are before it" {
+			t.Errorf("why: %v", says)
 		}
 		s.Stop(first, second)
 		s.NothingLeft("d/q.queue")
@@ -138,10 +138,10 @@ func TestFairQueue(t *testing.T) {
 		if total := g + i; total < 70 || g < total*3/4-3 || g > total*3/4+3 {
 			t.Errorf("%d of gold and %d of iron, want 3 to 1", g, i)
 		}
-		why := esl.Why(s.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: gold.Tasks[119]}, time.Now())
+		says := esl.Why(s.Snapshot(), builtin.Kinds(), cluster.ID{Namespace: "d", ID: gold.Tasks[119]}, time.Now())
 		// At a whole second some tasks may have ended before others have been admitted.
-		if len(why) != 1 || !strings.HasPrefix(why[0], "fair-queue q has let in ") || !strings.Contains(why[0], " of 4; ") {
-			t.Errorf("why: %q", why)
+		if len(says) != 1 || !strings.HasPrefix(says[0].Summary, "fair-queue q has let in ") || !strings.Contains(says[0].Summary, " of 4; ") {
+			t.Errorf("why: %v", says)
 		}
 		// A new flow has saved nothing, and lost nothing.
 		before := len(esltest.Begun(s, gold))
@@ -199,7 +199,7 @@ func TestQueuesRefuse(t *testing.T) {
 			{[]esl.Policy{admission.Queued{In: "q"}, admission.Queued{In: "q"}}, "q is named twice"},
 			{[]esl.Policy{admission.Queue{}}, "queue is shared: declare it"},
 		} {
-			_, err := s.Jobs.Submit(t.Context(), esl.Job{Name: "j", Tasks: esl.Copies(2, hollow.Task(100))}, test.policies...)
+			_, err := s.Jobs.Submit(t.Context(), controlplane.Job{Name: "j", Tasks: esl.Copies(2, hollow.Task(100))}, test.policies...)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%d: %v, want %q", i, err, test.want)
 			}
@@ -252,7 +252,7 @@ func TestQueueOrder(t *testing.T) {
 func TestQueueRateOfWhoIsLetIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 8)}, "q", admission.Queue{Rate: 2, Per: manifest.Duration(10 * time.Second)})
-		full, err := s.Jobs.Submit(t.Context(), esl.Job{Name: "full", Tasks: esl.Copies(1, hollow.Task(8000, "run", "30s"))})
+		full, err := s.Jobs.Submit(t.Context(), controlplane.Job{Name: "full", Tasks: esl.Copies(1, hollow.Task(8000, "run", "30s"))})
 		if err != nil {
 			t.Fatal(err)
 		}

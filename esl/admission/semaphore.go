@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -34,12 +35,12 @@ func (p Semaphore) Validate() error {
 }
 
 // Declare returns the resource.
-func (p Semaphore) Declare(id string) ([]esl.Set, error) {
-	return []esl.Set{p.pool(esl.OwnName(id, p.Kind(), ""))}, p.Validate()
+func (p Semaphore) Declare(id string) ([]controlplane.Resource, error) {
+	return []controlplane.Resource{p.pool(esl.OwnName(id, p.Kind(), ""))}, p.Validate()
 }
 
-func (p Semaphore) pool(name string) esl.Set {
-	return esl.Set{Name: name, Capacity: types.Quantity(p.Limit) * esl.One, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
+func (p Semaphore) pool(name string) controlplane.Resource {
+	return controlplane.Resource{Name: name, Capacity: types.Quantity(p.Limit) * esl.One, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
 }
 
 // Next restores the declared resource after another program has changed it.
@@ -48,7 +49,7 @@ func (p Semaphore) Next(s *esl.State) esl.Plan {
 	if pool := s.Pool(name); pool != nil && pool.Info.V != nil && pool.Info.V.Capacity == types.Quantity(p.Limit)*esl.One {
 		return esl.Plan{}
 	}
-	return esl.Plan{Set: []esl.Set{p.pool(name)}, Reason: fmt.Sprintf("there are %d", p.Limit)}
+	return esl.Plan{Set: []controlplane.Resource{p.pool(name)}, Reason: fmt.Sprintf("there are %d", p.Limit)}
 }
 
 // Holds makes each task of a job hold some of a semaphore while it has a node.
@@ -91,14 +92,14 @@ func (p Holds) Apply(g *esl.Group) error {
 }
 
 // Why names the holders of the semaphore, when too little of it is free.
-func (p Holds) Why(s *esl.State, task string) string {
+func (p Holds) Why(s *esl.State, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	pool := s.Pool(esl.OwnName(p.Semaphore, Semaphore{}.Kind(), ""))
 	if t == nil || !taskset.IsWaiting(t) || pool == nil || pool.Free() >= types.Quantity(max(p.Amount, 1))*esl.One {
-		return ""
+		return why.Reason{}
 	}
 	if pool.Capacity() == 0 {
-		return fmt.Sprintf("Semaphore %s is closed.", p.Semaphore)
+		return why.Say(why.Budget, "Semaphore %s is closed.", p.Semaphore)
 	}
-	return fmt.Sprintf("It waits for semaphore %s: %s of %s is free.", p.Semaphore, pool.Free().Format(pool.ID), pool.Capacity().Format(pool.ID))
+	return why.Say(why.Budget, "It waits for semaphore %s: %s of %s is free.", p.Semaphore, pool.Free().Format(pool.ID), pool.Capacity().Format(pool.ID))
 }

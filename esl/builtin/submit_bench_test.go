@@ -7,7 +7,6 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
-	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/types"
 )
@@ -37,7 +36,7 @@ func BenchmarkPrepare(b *testing.B) {
 		b.Run(fmt.Sprintf("%d/gang", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := c.Prepare(ctx, esl.Job{Name: "gang", Tasks: tasks}, gang.Gang{}); err != nil {
+				if _, _, err := c.Prepare(ctx, controlplane.Job{Name: "gang", Tasks: tasks}, gang.Gang{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -45,7 +44,7 @@ func BenchmarkPrepare(b *testing.B) {
 		b.Run(fmt.Sprintf("%d/plain", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				plain.Begin().LaunchJob(controlplane.Job{Name: "gang"}, tasks...)
+				plain.Begin().LaunchJob(controlplane.Job{Name: "gang", Tasks: tasks})
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func TestGangCollectsWhenAged(t *testing.T) {
 			tasks[i] = hollow.Task(1000, "run", fmt.Sprint(5+i%5, "s"))
 		}
 		submit := func(tasks []controlplane.Submission) controlplane.Launched {
-			small, err := g.Submit(t.Context(), esl.Job{Tasks: tasks})
+			small, err := g.Submit(t.Context(), controlplane.Job{Tasks: tasks})
 			if err != nil {
 				t.Fatal(err)
 			}

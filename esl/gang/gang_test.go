@@ -69,7 +69,7 @@ func TestGangTooLarge(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Racks(hollow.Nodes(4, 4), 2)})
 		refused := func(n int, says string, policies ...esl.Policy) {
 			t.Helper()
-			_, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(n, hollow.Task(3000))}, policies...)
+			_, err := g.Submit(t.Context(), controlplane.Job{Name: "train", Tasks: esl.Copies(n, hollow.Task(3000))}, policies...)
 			if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%v, want %q", err, says)
 			}
@@ -119,7 +119,7 @@ func TestGangPlaces(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := hollow.Config{Nodes: hollow.Racks(hollow.Nodes(6, 4), 2)}
 				g := esltest.StartGangs(t, cfg)
-				job, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: c.tasks}, c.policies...)
+				job, err := g.Submit(t.Context(), controlplane.Job{Name: "train", Tasks: c.tasks}, c.policies...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -178,7 +178,7 @@ func TestGangEndsWithItsApplication(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			job, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(n, hollow.Task(2000)), Session: session.ID}, gang.Gang{})
+			job, err := g.Submit(t.Context(), controlplane.Job{Name: "train", Tasks: esl.Copies(n, hollow.Task(2000)), Session: session.ID}, gang.Gang{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -228,7 +228,7 @@ func TestGangColocatedWaitsAgain(t *testing.T) {
 func TestGangWithoutRacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 4)})
-		_, err := g.Submit(t.Context(), esl.Job{Tasks: esl.Copies(2, hollow.Task(1000))}, gang.Gang{In: esl.Rack})
+		_, err := g.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(2, hollow.Task(1000))}, gang.Gang{In: esl.Rack})
 		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "no node has a label rack") {
 			t.Errorf("%v", err)
 		}
@@ -250,7 +250,7 @@ func ExampleGang() {
 		fmt.Println(err)
 		return
 	}
-	holder, err := jobs.Submit(ctx, esl.Job{Name: "holder", Tasks: esl.Copies(1, hollow.Task(4000))})
+	holder, err := jobs.Submit(ctx, controlplane.Job{Name: "holder", Tasks: esl.Copies(1, hollow.Task(4000))})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -260,7 +260,7 @@ func ExampleGang() {
 		return
 	}
 
-	gang, err := jobs.Submit(ctx, esl.Job{Name: "train", Tasks: esl.Copies(4, hollow.Task(4000))}, gang.Gang{Loss: esl.Restart})
+	gang, err := jobs.Submit(ctx, controlplane.Job{Name: "train", Tasks: esl.Copies(4, hollow.Task(4000))}, gang.Gang{Loss: esl.Restart})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -270,8 +270,8 @@ func ExampleGang() {
 		fmt.Println(err)
 		return
 	}
-	for _, line := range esl.Why(v, jobs.Kinds, cluster.ID{Namespace: "d", ID: gang.Tasks[0]}, time.Now()) {
-		fmt.Println(line)
+	for _, reason := range esl.Why(v, jobs.Kinds, cluster.ID{Namespace: "d", ID: gang.Tasks[0]}, time.Now()) {
+		fmt.Println(reason.Summary)
 	}
 	if err := jobs.Stop(ctx, holder.Tasks[0], controlplane.StopOptions{}); err != nil {
 		fmt.Println(err)

@@ -101,7 +101,7 @@ func TestGangEndsByParts(t *testing.T) {
 				g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 1)})
 				began := time.Now()
 				tasks := []controlplane.Submission{hollow.Task(1000, "run", "5s"), hollow.Task(1000, "run", "60s"), hollow.Task(1000, "run", "60s")}
-				job, err := g.Client.Submit(t.Context(), esl.Job{Name: "train", Tasks: tasks}, c.gang)
+				job, err := g.Client.Submit(t.Context(), controlplane.Job{Name: "train", Tasks: tasks}, c.gang)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -133,7 +133,7 @@ func TestGangIsLostAfterOneSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(3, 1)})
 		tasks := []controlplane.Submission{hollow.Task(1000, "run", "5s"), hollow.Task(1000, "run", "5m"), hollow.Task(1000, "run", "5m")}
-		job, err := g.Client.Submit(t.Context(), esl.Job{Name: "train", Tasks: tasks}, gang.Gang{Loss: esl.Restart})
+		job, err := g.Client.Submit(t.Context(), controlplane.Job{Name: "train", Tasks: tasks}, gang.Gang{Loss: esl.Restart})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -57,7 +58,7 @@ func (p Gang) again(s *esl.State, members []*cluster.Task) esl.Plan {
 		return esl.Plan{} // Lock accepted it at submission
 	}
 	r.Job, r.Lost = s.Job, p.Loss.LostBundles()
-	return esl.Plan{Reserve: []esl.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "all members wait for their place again"}
+	return esl.Plan{Reserve: []controlplane.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "all members wait for their place again"}
 }
 
 // choose chooses a rack or zone where the whole gang fits, or would fit on empty nodes. While the
@@ -83,7 +84,7 @@ func (p Gang) choose(s *esl.State, r *cluster.Reservation, due time.Time) esl.Pl
 		return esl.Plan{RequeueAfter: again}
 	}
 	return esl.Plan{
-		Set: []esl.Set{{
+		Set: []controlplane.Resource{{
 			Name: s.Own("place"), Capacity: types.Inf, Options: esl.OfJob(s.Job),
 			Where: controlplane.OnEvery(types.Label{Name: string(p.In), Value: want}),
 		}},
@@ -114,11 +115,11 @@ func (p Gang) room(s *esl.State, r *cluster.Reservation, rather string, empty bo
 }
 
 // Why says how many members fit.
-func (p Gang) Why(s *esl.State, task string) string {
+func (p Gang) Why(s *esl.State, task string) why.Reason {
 	t, r := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task}), s.Reservation(s.Own(""))
 	p = p.of(s, s.Members())
 	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
-		return ""
+		return why.Reason{}
 	}
 	name := "gang " + s.Job
 	if j := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]; j != nil && j.V.Name != "" {
@@ -126,22 +127,22 @@ func (p Gang) Why(s *esl.State, task string) string {
 	}
 	switch {
 	case !taskset.Locked(r):
-		return name + ": " + nextStart(s.Members(), s.Now)
+		return why.Say(why.Awaits, "%s: %s", name, nextStart(s.Members(), s.Now))
 	case taskset.Granted(r):
-		return fmt.Sprintf("%s: it has its place, where attempt %d of this member is to start", name, taskset.AttemptOf(t))
+		return why.Say(why.Awaits, "%s: it has its place, where attempt %d of this member is to start", name, taskset.AttemptOf(t))
 	}
 	if text := taskset.Lacking(s, taskset.NeedsOf(s.View, s.Namespace, r.Info.V), s.Own("place")); text != "" {
-		return name + ": " + text
+		return why.Say(why.NodesBarred, "%s: %s", name, text)
 	}
 	_, fit, all := p.room(s, r, "", false)
 	if _, most, _ := p.room(s, r, "", true); most < all {
-		return fmt.Sprintf("%s: were nothing else there, %d of %d members would fit%s: it waits for nodes", name, most, all, p.together())
+		return why.Say(why.NodesTooSmall, "%s: were nothing else there, %d of %d members would fit%s: it waits for nodes", name, most, all, p.together())
 	}
-	text := fmt.Sprintf("%s: %d of %d members would fit%s; it waits until all do", name, fit, all, p.together())
+	reason := why.Say(why.InUse, "%s: %d of %d members would fit%s; it waits until all do", name, fit, all, p.together())
 	if other := s.Collector(); r.Current() {
-		text += fmt.Sprintf(", and has collected what becomes free for %s", s.Now.Sub(time.Unix(0, r.Grant.V.Since)).Round(time.Second))
+		reason.Summary += fmt.Sprintf(", and has collected what becomes free for %s", s.Now.Sub(time.Unix(0, r.Grant.V.Since)).Round(time.Second))
 	} else if other != "" {
-		text += "; what becomes free is collected for " + other + " before it"
+		reason.Summary += "; what becomes free is collected for " + other + " before it"
 	}
-	return text
+	return reason
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
@@ -82,7 +83,7 @@ func TestGangBeyondAShare(t *testing.T) {
 			"all 3 tasks begin at once, and f lets": admission.Flow{In: "f", As: "me"},
 			"at once, and r lets 2 begin within 1s": admission.Queued{In: "r"},
 		} {
-			_, err := g.Submit(t.Context(), esl.Job{Name: "train", Tasks: esl.Copies(3, hollow.Task(1000))}, gang.Gang{}, p)
+			_, err := g.Submit(t.Context(), controlplane.Job{Name: "train", Tasks: esl.Copies(3, hollow.Task(1000))}, gang.Gang{}, p)
 			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%v, want %q", err, says)
 			}

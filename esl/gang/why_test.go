@@ -63,7 +63,7 @@ func TestGangTooLargeBesideGates(t *testing.T) {
 		if err := g.Declare(t.Context(), "fair", admission.FairQueue{Limit: 9, Anyone: 1}, ""); err != nil {
 			t.Fatal(err)
 		}
-		_, err := g.Submit(t.Context(), esl.Job{Tasks: esl.Copies(4, hollow.Task(3000))}, admission.Flow{In: "fair", As: "a"}, gang.Gang{In: esl.Rack})
+		_, err := g.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(4, hollow.Task(3000))}, admission.Flow{In: "fair", As: "a"}, gang.Gang{In: esl.Rack})
 		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "2 of its 4 members would fit on one rack") {
 			t.Error(err)
 		}
@@ -78,7 +78,7 @@ func TestWhyOfOthers(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(1, 4)})
 		g.Running(g.SubmitTasks(1, hollow.Task(3000)))
 		tasks := []controlplane.Submission{esltest.Called("a"), esltest.Called("b")}
-		job, err := g.Submit(t.Context(), esl.Job{Tasks: tasks}, admission.After{Tasks: map[string][]string{"b": {"a"}}}, place.Pack{})
+		job, err := g.Submit(t.Context(), controlplane.Job{Tasks: tasks}, admission.After{Tasks: map[string][]string{"b": {"a"}}}, place.Pack{})
 		if err != nil {
 			t.Fatal(err)
 		}

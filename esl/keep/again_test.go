@@ -16,7 +16,7 @@ func TestAgainAndNothingCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(func(_ string, s *esl.State) esl.Plan {
 			return esl.Plan{
-				Set:          []esl.Set{{Name: s.Own(""), Where: controlplane.InCluster()}},
+				Set:          []controlplane.Resource{{Name: s.Own(""), Where: controlplane.InCluster()}},
 				RequeueAfter: s.Now.Add(time.Second),
 				Reason:       "it is " + s.Now.String(),
 			}

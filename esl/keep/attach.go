@@ -40,21 +40,21 @@ func Attach(ctx context.Context, c *esl.Client, name string) (*Attached, error) 
 func (a *Attached) Session() string { return a.session.ID }
 
 // Submit is Client.Submit of a job that ends with the application.
-func (a *Attached) Submit(ctx context.Context, job esl.Job, policies ...esl.Policy) (controlplane.Launched, error) {
+func (a *Attached) Submit(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
 	job.Session = a.session.ID
 	return a.Client.Submit(ctx, job, policies...)
 }
 
 // Prepare is Client.Prepare of a job that ends with the application.
-func (a *Attached) Prepare(ctx context.Context, job esl.Job, policies ...esl.Policy) (*controlplane.Transaction, controlplane.Launched, error) {
+func (a *Attached) Prepare(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (*controlplane.Transaction, controlplane.Launched, error) {
 	job.Session = a.session.ID
 	return a.Client.Prepare(ctx, job, policies...)
 }
 
 // Expand is Client.Expand of a job that ends with the application.
-func (a *Attached) Expand(ctx context.Context, job esl.Job, policies ...esl.Policy) (*esl.Expanded, error) {
+func (a *Attached) Expand(ctx context.Context, job controlplane.Job, batch esl.Batch, policies ...esl.Policy) (*esl.Expanded, error) {
 	job.Session = a.session.ID
-	return a.Client.Expand(ctx, job, policies...)
+	return a.Client.Expand(ctx, job, batch, policies...)
 }
 
 // Declare is Client.Declare of a shared policy that ends with the application.

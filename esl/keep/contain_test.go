@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/keep"
@@ -37,7 +38,7 @@ func (p *rude) Pace() time.Duration { p.panics("pace"); return 0 }
 
 func (p *rude) Shared() string { p.panics("shared"); return "s" }
 
-func (p *rude) Why(*esl.State, string) string { p.panics("why"); return "" }
+func (p *rude) Why(*esl.State, string) why.Reason { p.panics("why"); return why.Reason{} }
 
 func (p *rude) UnmarshalJSON(b []byte) error {
 	p.In = strings.Split(string(b), `"`)[3]
@@ -69,11 +70,11 @@ func TestPanics(t *testing.T) {
 				}
 				w.Put(controlplane.TaskKey("d", "x"), &types.Task{Job: "a"})
 				says := esl.Why(w.Snapshot(), kinds, esltest.IDOf("x"), time.Now())
-				if in == "why" != (len(says) == 1 && strings.HasSuffix(says[0], "it panicked: oh no")) {
-					t.Errorf("why says %q", says)
+				if in == "why" != (len(says) == 1 && strings.HasSuffix(says[0].Summary, "it panicked: oh no")) {
+					t.Errorf("why says %v", says)
 				}
 				if says := esl.Why(w.Snapshot(), kinds, esltest.IDOf(done.Tasks[0]), time.Now()); len(says) != 0 {
-					t.Errorf("of another one why says %q", says)
+					t.Errorf("of another one why says %v", says)
 				}
 			})
 		})

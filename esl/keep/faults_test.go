@@ -178,7 +178,7 @@ func TestOwnChangeFirst(t *testing.T) {
 				return esl.Plan{}
 			}
 			r := types.Reservation{Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1})}}}
-			return esl.Plan{Reserve: []esl.Reservation{{ID: controlplane.NewID("r"), Reservation: r}}}
+			return esl.Plan{Reserve: []controlplane.Reservation{{ID: controlplane.NewID("r"), Reservation: r}}}
 		}))
 		w.Keep(&late{w.Store})
 		w.Submit("a", 1, &esltest.Counter{Name: "a"})
@@ -215,7 +215,9 @@ func (s *late) Watch(ctx context.Context, opts controlplane.WatchOptions) <-chan
 // TestWrongPlans bounds the retries of wrong plans, and logs each error once.
 func TestWrongPlans(t *testing.T) {
 	for name, next := range map[string]func(string, *esl.State) esl.Plan{
-		"invalid": func(string, *esl.State) esl.Plan { return esl.Plan{Set: []esl.Set{{Name: "", Capacity: 1}}} },
+		"invalid": func(string, *esl.State) esl.Plan {
+			return esl.Plan{Set: []controlplane.Resource{{Name: "", Capacity: 1}}}
+		},
 		"missing": func(string, *esl.State) esl.Plan { return esl.Plan{Evict: []esl.Evict{{Task: "none", Attempt: 1}}} },
 		"panics":  func(string, *esl.State) esl.Plan { panic("oh no") },
 	} {
@@ -252,7 +254,7 @@ func TestWrongPlans(t *testing.T) {
 func TestDoneAndNothingCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := esltest.NewWorld(t, esltest.NewRecord(func(_ string, s *esl.State) esl.Plan {
-			return esl.Plan{Set: []esl.Set{{Name: s.Own(""), Capacity: 1000, Where: controlplane.InCluster()}}}
+			return esl.Plan{Set: []controlplane.Resource{{Name: s.Own(""), Capacity: 1000, Where: controlplane.InCluster()}}}
 		}))
 		store := esltest.NewTrouble(w.Store)
 		w.Keep(store)

@@ -17,7 +17,7 @@ import (
 
 // someone submits a job with a gang too large for one transaction.
 func someone(ctx context.Context, jobs *esl.Client) error {
-	_, err := jobs.Submit(ctx, esl.Job{Name: "train", Tasks: esl.Copies(130, hollow.Task(1000))}, gang.Gang{PerNode: 40})
+	_, err := jobs.Submit(ctx, controlplane.Job{Name: "train", Tasks: esl.Copies(130, hollow.Task(1000))}, gang.Gang{PerNode: 40})
 	return err
 }
 
@@ -42,7 +42,7 @@ func each(do func(context.Context, *esl.Client, string) error) func(context.Cont
 // garbage collector has run, nothing is left, and no part was ever visible.
 func TestNothingIsLeftOfWhoDies(t *testing.T) {
 	moving := func(ctx context.Context, jobs *esl.Client) error {
-		_, err := jobs.Submit(ctx, esl.Job{ID: "m", Tasks: esl.Copies(3, hollow.Task(1000))}, room.Migrate{})
+		_, err := jobs.Submit(ctx, controlplane.Job{ID: "m", Tasks: esl.Copies(3, hollow.Task(1000))}, room.Migrate{})
 		return err
 	}
 	declare := func(ctx context.Context, jobs *esl.Client) error {

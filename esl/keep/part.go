@@ -8,7 +8,7 @@ import (
 )
 
 // costOf is the most compares or operations that a change takes.
-func costOf(x *esl.Set) int {
+func costOf(x *controlplane.Resource) int {
 	base, each := 1, 2 // no pool of that name; the key, and the session of the node
 	if x.Options.Owner != "" {
 		base++
@@ -41,7 +41,7 @@ func part(p esl.Plan, v *cluster.View, ns string, most int) esl.Plan {
 }
 
 // sets returns as many of the changes as cost at most most.
-func sets(p esl.Plan, v *cluster.View, ns string, most int) []esl.Set {
+func sets(p esl.Plan, v *cluster.View, ns string, most int) []controlplane.Resource {
 	cost := 0
 	for i := range p.Set {
 		cost += costOf(&p.Set[i])
@@ -49,7 +49,7 @@ func sets(p esl.Plan, v *cluster.View, ns string, most int) []esl.Set {
 	if cost <= most {
 		return p.Set
 	}
-	var always, lower, raise []esl.Set
+	var always, lower, raise []controlplane.Resource
 	for _, x := range p.Set {
 		if _, ok := p.If[key(&x, ns)]; ok {
 			always = append(always, x)
@@ -64,7 +64,7 @@ func sets(p esl.Plan, v *cluster.View, ns string, most int) []esl.Set {
 			}
 		}
 	}
-	out := make([]esl.Set, 0, len(p.Set))
+	out := make([]controlplane.Resource, 0, len(p.Set))
 	for _, x := range append(lower, raise...) {
 		if most -= costOf(&x); most < 0 && len(out) > 0 {
 			break
@@ -79,12 +79,12 @@ func sets(p esl.Plan, v *cluster.View, ns string, most int) []esl.Set {
 }
 
 // joins reports whether two changes can be one, on the nodes of both.
-func joins(x *esl.Set, y *esl.Set) bool {
+func joins(x *controlplane.Resource, y *controlplane.Resource) bool {
 	return x.Name == y.Name && x.Capacity == y.Capacity && x.Options == y.Options && len(x.Where.Nodes) > 0 && len(y.Where.Nodes) > 0
 }
 
 // key returns the key of a resource in one place; on nodes, that of the first one.
-func key(x *esl.Set, ns string) string {
+func key(x *controlplane.Resource, ns string) string {
 	switch {
 	case x.Where.Cluster:
 		return controlplane.ResourceKey(ns, x.Name, types.ClusterWide)
@@ -95,11 +95,11 @@ func key(x *esl.Set, ns string) string {
 }
 
 // each splits a change of a resource into changes of one node each.
-func each(x *esl.Set) []esl.Set {
+func each(x *controlplane.Resource) []controlplane.Resource {
 	if len(x.Where.Nodes) < 2 {
-		return []esl.Set{*x}
+		return []controlplane.Resource{*x}
 	}
-	out := make([]esl.Set, len(x.Where.Nodes))
+	out := make([]controlplane.Resource, len(x.Where.Nodes))
 	for i, node := range x.Where.Nodes {
 		out[i] = *x
 		out[i].Where.Nodes = []string{node}
@@ -108,7 +108,7 @@ func each(x *esl.Set) []esl.Set {
 }
 
 // lowers reports whether a change of one place lowers the capacity.
-func lowers(x *esl.Set, v *cluster.View, ns string) bool {
+func lowers(x *controlplane.Resource, v *cluster.View, ns string) bool {
 	rid := types.Resolve(ns, x.Name)
 	switch pool, every := v.Pool(rid), v.Everywhere[rid]; {
 	case x.Where.Cluster:

@@ -177,7 +177,7 @@ func TestWhose(t *testing.T) {
 		}
 		w.Submit("a", 1, &esltest.Counter{Name: "a"}, &esltest.Wide{Counter: esltest.Counter{Name: "w"}})
 		task := controlplane.Submission{Task: types.Task{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}, Spec: &types.Spec{Image: "x"}}
-		if _, err := w.Jobs.Submit(t.Context(), esl.Job{ID: "s", Session: session.ID, Tasks: esl.Copies(1, task)}, &esltest.Counter{Name: "s"}); err != nil {
+		if _, err := w.Jobs.Submit(t.Context(), controlplane.Job{ID: "s", Session: session.ID, Tasks: esl.Copies(1, task)}, &esltest.Counter{Name: "s"}); err != nil {
 			t.Fatal(err)
 		}
 		stop := w.Keep(w.Store, func(o *keep.Options) {

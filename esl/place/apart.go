@@ -1,10 +1,10 @@
 package place
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -82,16 +82,16 @@ func (p Apart) Opens(s *esl.State) esl.Limit {
 func (Apart) ClusterScoped() {}
 
 // Why says where the limit is reached.
-func (p Apart) Why(s *esl.State, task string) string {
+func (p Apart) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
-		return ""
+		return why.Reason{}
 	}
 	in, id := p.In.Or(esl.Node), types.Resolve(s.Namespace, s.Own(""))
 	parts := domainsOf(s, in, id, taskset.Of(s, s.Own("")))
 	for _, d := range parts {
 		if d.used < max(p.PerNode, 1) {
-			return ""
+			return why.Reason{}
 		}
 	}
-	return fmt.Sprintf("apart: at most %d of its job may be on one %s, and each of %d has so many: it waits for one to end, or for another %s", max(p.PerNode, 1), in, len(parts), in)
+	return why.Say(why.Place, "apart: at most %d of its job may be on one %s, and each of %d has so many: it waits for one to end, or for another %s", max(p.PerNode, 1), in, len(parts), in)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -187,10 +188,10 @@ func (a Assign) move(s *esl.State, plan *esl.Plan, x *assignment, node string) {
 		}
 	}
 	if len(off) > 0 {
-		plan.Set = append(plan.Set, esl.Set{Name: x.name, Where: controlplane.OnNode(off...)})
+		plan.Set = append(plan.Set, controlplane.Resource{Name: x.name, Where: controlplane.OnNode(off...)})
 	}
 	at := types.Quantity(max(s.Now.Unix(), 1)) * esl.One
-	plan.Set = append(plan.Set, esl.Set{Name: x.name, Capacity: at, Where: controlplane.OnNode(node), Options: esl.OfJob(x.task.Info.V.Job)})
+	plan.Set = append(plan.Set, controlplane.Resource{Name: x.name, Capacity: at, Where: controlplane.OnNode(node), Options: esl.OfJob(x.task.Info.V.Job)})
 	plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(cmp.Or(a.Patience, defaultPatience)))
 }
 
@@ -241,23 +242,23 @@ func numbered(t *cluster.Task, prefix string) (name string, number int, whole, o
 }
 
 // Why names the node of a task of the policy.
-func (a Assign) Why(s *esl.State, task string) string { return a.why(s, s.Label, task) }
+func (a Assign) Why(s *esl.State, task string) why.Reason { return a.why(s, s.Label, task) }
 
-func (a Assign) why(s *esl.State, label, task string) string {
+func (a Assign) why(s *esl.State, label, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
-		return ""
+		return why.Reason{}
 	}
 	kind := s.Label
 	for i, x := range assignments(s, label) {
 		switch {
 		case x.task.ID.ID != task:
 		case len(x.on) > 0:
-			return kind + ": " + x.on[0].Name + " was chosen for it"
+			return why.Say(why.Place, "%s: %s was chosen for it", kind, x.on[0].Name)
 		case !slices.ContainsFunc(s.Rooms(), func(r *esl.Room) bool { return taskset.AlternativesOf(s, x.task, x.own).Fits(r) }):
-			return kind + ": no node has room for it at present; one is chosen when one has"
+			return why.Say(why.InUse, "%s: no node has room for it at present; one is chosen when one has", kind)
 		default:
-			return kind + ": its node is chosen when its turn comes: " + strconv.Itoa(i) + " are before it"
+			return why.Say(why.Order, "%s: its node is chosen when its turn comes: %d are before it", kind, i)
 		}
 	}
-	return ""
+	return why.Reason{}
 }

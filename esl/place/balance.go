@@ -2,11 +2,11 @@ package place
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -127,20 +127,20 @@ func (Balance) ClusterScoped() {}
 func (Balance) Pace() time.Duration { return widePace }
 
 // Why tells the share.
-func (p Balance) Why(s *esl.State, task string) string {
+func (p Balance) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
-		return ""
+		return why.Reason{}
 	}
 	name := s.Own("")
 	c := taskset.Of(s, name)
 	parts := domainsOf(s, esl.Node, types.Resolve(s.Namespace, name), c)
 	if len(parts) == 0 {
-		return "balance: no node takes tasks, is large enough for it, and has what else it asks for"
+		return why.Say(why.Place, "balance: no node takes tasks, is large enough for it, and has what else it asks for")
 	}
 	m := len(parts)
 	if p.Nodes > 0 {
 		m = min(m, p.Nodes)
 	}
-	return fmt.Sprintf("balance: each of %d nodes may have %s of the job's tasks at once; it waits until one of them has fewer, and room",
+	return why.Say(why.Place, "balance: each of %d nodes may have %s of the job's tasks at once; it waits until one of them has fewer, and room",
 		m, p.share(len(taskset.Tasks(s)), m, c.Unit).Format("tasks"))
 }

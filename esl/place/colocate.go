@@ -1,7 +1,6 @@
 package place
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -188,9 +188,9 @@ func (Colocate) ClusterScoped() {}
 func (Colocate) Pace() time.Duration { return widePace }
 
 // Why says where the task may go, or which tasks it follows.
-func (p Colocate) Why(s *esl.State, task string) string {
+func (p Colocate) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
-		return ""
+		return why.Reason{}
 	}
 	in := p.In.Or(esl.Node)
 	if p.With != "" {
@@ -201,12 +201,12 @@ func (p Colocate) Why(s *esl.State, task string) string {
 			}
 		}
 		if len(places) == 0 {
-			return fmt.Sprintf("colocate: it is to be on the %s of %s, which is on none: it waits until that has a node", in, p.With)
+			return why.Say(why.Place, "colocate: it is to be on the %s of %s, which is on none: it waits until that has a node", in, p.With)
 		}
-		return fmt.Sprintf("colocate: it is to be on the %s of %s: %s", in, p.With, strings.Join(slices.Sorted(maps.Keys(places)), ", "))
+		return why.Say(why.Place, "colocate: it is to be on the %s of %s: %s", in, p.With, strings.Join(slices.Sorted(maps.Keys(places)), ", "))
 	}
 	if at := p.opened(s, s.Own("")); at != "" {
-		return fmt.Sprintf("colocate: the tasks of its job share a %s: %s", in, at)
+		return why.Say(why.Place, "colocate: the tasks of its job share a %s: %s", in, at)
 	}
-	return fmt.Sprintf("colocate: no %s that takes tasks is large enough for any of the tasks, which are to share one", in)
+	return why.Say(why.Place, "colocate: no %s that takes tasks is large enough for any of the tasks, which are to share one", in)
 }

@@ -54,7 +54,7 @@ func (p Colocate) opened(s *esl.State, name string) string {
 func (p Colocate) open(s *esl.State, domain string, capacity types.Quantity, reason string) esl.Plan {
 	plan := esl.Plan{Reason: reason}
 	name, in := s.Own(""), p.In.Or(esl.Node)
-	set := esl.Set{Name: name, Capacity: capacity, Where: controlplane.OnNode(domain), Options: lifetimeOf(s)}
+	set := controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.OnNode(domain), Options: lifetimeOf(s)}
 	switch {
 	case in == esl.Node && capacity == 0:
 		set.Options = controlplane.SetOptions{}

@@ -156,11 +156,11 @@ func TestColocateGang(t *testing.T) {
 
 func ExampleColocate() {
 	exampleSite(hollow.Nodes(3, 8), func(ctx context.Context, c *hollow.Cluster, jobs *esl.Client) error {
-		_, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: "server", Tasks: []controlplane.Submission{esltest.TaskOn("n02", 1000)}})
+		_, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: "server", Tasks: []controlplane.Submission{esltest.TaskOn("n02", 1000)}})
 		if err != nil {
 			return err
 		}
-		where, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: "workers", Tasks: esl.Copies(4, hollow.Task(500))}, place.Colocate{With: "server"})
+		where, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: "workers", Tasks: esl.Copies(4, hollow.Task(500))}, place.Colocate{With: "server"})
 		fmt.Println(where)
 		return err
 	})

@@ -39,10 +39,10 @@ func openNodes(s *esl.State, id types.ResourceID) []*cluster.Node {
 // of every node applies again.
 func setOn(s *esl.State, plan *esl.Plan, name string, capacity types.Quantity, on, off []string) {
 	if len(on) > 0 {
-		plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: capacity, Where: controlplane.OnNode(on...), Options: lifetimeOf(s)})
+		plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.OnNode(on...), Options: lifetimeOf(s)})
 	}
 	if len(off) > 0 {
-		plan.Set = append(plan.Set, esl.Set{Name: name, Where: controlplane.OnNode(off...)})
+		plan.Set = append(plan.Set, controlplane.Resource{Name: name, Where: controlplane.OnNode(off...)})
 	}
 }
 
@@ -58,7 +58,7 @@ func takeTurn(s *esl.State, plan *esl.Plan) {
 	if p := s.Pool(name); p != nil {
 		count, mod = p.Capacity()+esl.One, p.Info.Mod
 	}
-	plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: count, Where: controlplane.InCluster(), Options: lifetimeOf(s)})
+	plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: count, Where: controlplane.InCluster(), Options: lifetimeOf(s)})
 	plan.If = unchanged(s, plan.If, key, mod)
 }
 

@@ -29,7 +29,7 @@ func TestPlacementExcludes(t *testing.T) {
 		refused := func(a, b esl.Policy) {
 			t.Helper()
 			want := "policies: " + a.Kind() + " and " + b.Kind() + " exclude each other"
-			if _, err := jobs.Submit(t.Context(), esl.Job{Tasks: esl.Copies(1, hollow.Task(100))}, b, a); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
+			if _, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(1, hollow.Task(100))}, b, a); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, not %q", err, want)
 			}
 		}

@@ -171,7 +171,7 @@ func (p *domain) clones() []*esl.Room {
 func setLimits(s *esl.State, plan *esl.Plan, name string, limits map[types.Quantity][]string) {
 	for _, q := range slices.Sorted(maps.Keys(limits)) {
 		slices.Sort(limits[q])
-		plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: q, Where: controlplane.OnNode(limits[q]...), Options: lifetimeOf(s)})
+		plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: q, Where: controlplane.OnNode(limits[q]...), Options: lifetimeOf(s)})
 	}
 }
 
@@ -184,7 +184,7 @@ func onEvery(s *esl.State, plan *esl.Plan, name string, capacity types.Quantity)
 	if c := s.View.Everywhere[id]; c != nil {
 		mod = c.Mod
 	}
-	plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: capacity, Where: controlplane.OnEvery(), Options: lifetimeOf(s)})
+	plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.OnEvery(), Options: lifetimeOf(s)})
 	plan.If = unchanged(s, plan.If, key, mod)
 }
 

@@ -1,10 +1,10 @@
 package place
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -34,8 +34,8 @@ func (p ElasticBalance) Apply(g *esl.Group) error {
 }
 
 // Declare returns the resource that tasks of all jobs request.
-func (p ElasticBalance) Declare(id string) ([]esl.Set, error) {
-	return []esl.Set{{Name: esl.OwnName(id, p.Kind(), ""), Capacity: esl.One, Where: controlplane.OnEvery(), Options: controlplane.SetOptions{Declare: true}}}, nil
+func (p ElasticBalance) Declare(id string) ([]controlplane.Resource, error) {
+	return []controlplane.Resource{{Name: esl.OwnName(id, p.Kind(), ""), Capacity: esl.One, Where: controlplane.OnEvery(), Options: controlplane.SetOptions{Declare: true}}}, nil
 }
 
 // Next sets the limit of each node to one more than the fewest tasks on a node. A node without
@@ -73,12 +73,12 @@ func (p ElasticBalance) parts(s *esl.State, name string, c taskset.Set) []*domai
 func (ElasticBalance) ClusterScoped() {}
 
 // Why tells the limit of each node.
-func (p ElasticBalance) Why(s *esl.State, task string) string {
+func (p ElasticBalance) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
-		return ""
+		return why.Reason{}
 	}
 	name := s.Own("")
-	return fmt.Sprintf("elastic-balance: each node may have %s of the tasks until all that have room are full: it waits for room on one with fewer", onEveryNode(s, name).Format("tasks"))
+	return why.Say(why.Place, "elastic-balance: each node may have %s of the tasks until all that have room are full: it waits for room on one with fewer", onEveryNode(s, name).Format("tasks"))
 }
 
 // Balanced makes the tasks of a job balanced together with those of others that name the same
@@ -106,6 +106,6 @@ func (p Balanced) Apply(g *esl.Group) error {
 }
 
 // Why returns the reason of the shared policy.
-func (p Balanced) Why(s *esl.State, task string) string {
+func (p Balanced) Why(s *esl.State, task string) why.Reason {
 	return ElasticBalance{}.Why(s.OfShared(p.In, ElasticBalance{}.Kind()), task)
 }

@@ -2,7 +2,6 @@ package place
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -194,11 +194,11 @@ func (p Near) cache(s *esl.State, plan *esl.Plan) {
 		if p.Copies > 0 && copies[data] >= p.Copies {
 			continue
 		}
-		if slices.ContainsFunc(plan.Set, func(x esl.Set) bool { return x.Name == data && x.Where.Nodes[0] == n.Name }) {
+		if slices.ContainsFunc(plan.Set, func(x controlplane.Resource) bool { return x.Name == data && x.Where.Nodes[0] == n.Name }) {
 			continue // two tasks on one node
 		}
 		copies[data]++
-		plan.Set = append(plan.Set, esl.Set{Name: data, Capacity: types.Inf, Where: controlplane.OnNode(n.Name)})
+		plan.Set = append(plan.Set, controlplane.Resource{Name: data, Capacity: types.Inf, Where: controlplane.OnNode(n.Name)})
 		key := controlplane.ResourceKey(s.Namespace, data, n.Name)
 		plan.If = unchanged(s, plan.If, key, modOf(s, n, data))
 		// An invalidation may also have changed this key.
@@ -238,10 +238,10 @@ func (p Near) Watches() []string { return []string{p.To} }
 func (Near) ClusterScoped() {}
 
 // Why says where the data is, and how long the task waits to fit there.
-func (p Near) Why(s *esl.State, task string) string {
+func (p Near) Why(s *esl.State, task string) why.Reason {
 	t, ok := taskset.Waits(s, task)
 	if !ok {
-		return ""
+		return why.Reason{}
 	}
 	data := p.To
 	if i, ok := p.number(s, t); ok && p.Each {
@@ -251,15 +251,14 @@ func (p Near) Why(s *esl.State, task string) string {
 	if nodes := names(replicasOf(s, data)); len(nodes) > 0 {
 		where = "which is on " + strings.Join(nodes[:min(len(nodes), 6)], ", ")
 	}
-	until := "it waits for room there"
 	if p.Wait != 0 {
 		left := time.Duration(p.Wait) - s.Now.Sub(time.Unix(0, t.Info.V.Submitted))
 		if left <= 0 {
-			return fmt.Sprintf("near: it was to be near %s, %s, and goes anywhere by now", data, where)
+			return why.Say(why.Place, "near: it was to be near %s, %s, and goes anywhere by now", data, where)
 		}
-		until = "it goes anywhere in " + left.Round(time.Second).String()
+		return why.Say(why.Place, "near: it is to be near %s, %s: it goes anywhere in %s", data, where, left.Round(time.Second))
 	}
-	return fmt.Sprintf("near: it is to be near %s, %s: %s", data, where, until)
+	return why.Say(why.Place, "near: it is to be near %s, %s: it waits for room there", data, where)
 }
 
 // Replicate records that nodes have a copy of data, until they are lost, or it is invalidated. The

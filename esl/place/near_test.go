@@ -165,7 +165,7 @@ func ExampleNear() {
 		if err := place.Replicate(ctx, jobs.Client, "words", "n01"); err != nil {
 			return err
 		}
-		where, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: "count", Tasks: esl.Copies(2, hollow.Task(500))},
+		where, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: "count", Tasks: esl.Copies(2, hollow.Task(500))},
 			place.Near{To: "words", Wait: manifest.Wait(3 * time.Second)})
 		fmt.Println(where)
 		return err

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -79,7 +81,7 @@ func (p Objective) Apply(g *esl.Group) error {
 }
 
 // Declare checks the parameters. Each task has a resource of its own.
-func (p Objective) Declare(string) ([]esl.Set, error) { return nil, p.Validate() }
+func (p Objective) Declare(string) ([]controlplane.Resource, error) { return nil, p.Validate() }
 
 // Next assigns waiting tasks to nodes.
 func (p Objective) Next(s *esl.State) esl.Plan {
@@ -101,7 +103,9 @@ func (Objective) Opens(s *esl.State) esl.Limit { return esl.Limit{Name: s.Own(""
 func (Objective) ClusterScoped() {}
 
 // Why names the chosen node.
-func (p Objective) Why(s *esl.State, task string) string { return Assign{}.why(s, p.label(s), task) }
+func (p Objective) Why(s *esl.State, task string) why.Reason {
+	return Assign{}.why(s, p.label(s), task)
+}
 
 // Score returns the function, for one decision.
 func (p Objective) Score(s *esl.State) func([]cluster.Need, *esl.Room) float64 {
@@ -202,6 +206,6 @@ func (p Placed) Apply(g *esl.Group) error {
 func (Placed) Opens(s *esl.State) esl.Limit { return esl.Limit{Name: s.Own(""), Each: true} }
 
 // Why names the chosen node.
-func (p Placed) Why(s *esl.State, task string) string {
+func (p Placed) Why(s *esl.State, task string) why.Reason {
 	return Assign{}.why(s.OfShared(p.By, Objective{}.Kind()), p.Kind(), task)
 }

@@ -147,7 +147,7 @@ func ExampleObjective() {
 	nodes := hollow.Nodes(2, 4)
 	nodes[1].Capacity["cpu"] = 8000
 	exampleSite(nodes, func(ctx context.Context, c *hollow.Cluster, jobs *esl.Client) error {
-		where, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: "even", Tasks: esl.Copies(6, hollow.Task(1000))}, place.Objective{By: place.Load})
+		where, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: "even", Tasks: esl.Copies(6, hollow.Task(1000))}, place.Objective{By: place.Load})
 		fmt.Println(where)
 		return err
 	})

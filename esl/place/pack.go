@@ -2,13 +2,13 @@ package place
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -37,8 +37,8 @@ func (p Pack) Apply(g *esl.Group) error {
 }
 
 // Declare returns the resource that tasks of all jobs request.
-func (p Pack) Declare(id string) ([]esl.Set, error) {
-	return []esl.Set{{Name: esl.OwnName(id, p.Kind(), ""), Where: controlplane.OnEvery(), Options: controlplane.SetOptions{Declare: true}}}, nil
+func (p Pack) Declare(id string) ([]controlplane.Resource, error) {
+	return []controlplane.Resource{{Name: esl.OwnName(id, p.Kind(), ""), Where: controlplane.OnEvery(), Options: controlplane.SetOptions{Declare: true}}}, nil
 }
 
 // Next opens the nodes for waiting tasks, and closes the others. If no task waits, the fullest node
@@ -165,22 +165,22 @@ func (Pack) ClusterScoped() {}
 func (Pack) Pace() time.Duration { return widePace }
 
 // Why says why no open node takes a task.
-func (p Pack) Why(s *esl.State, task string) string {
+func (p Pack) Why(s *esl.State, task string) why.Reason {
 	t, ok := taskset.Waits(s, task)
 	if !ok {
-		return ""
+		return why.Reason{}
 	}
 	name := s.Own("")
 	if taskset.DrawnFrom(t, name+"@") != "" || !taskset.Ready(s, t.Info.V, func(x string) bool { return x == name }) {
-		return "" // it waits with a gang, or for something else
+		return why.Reason{} // it waits with a gang, or for something else
 	}
 	ways := taskset.AlternativesOf(s, t, name)
 	for _, r := range s.Rooms() {
 		if ways.Fits(r) {
-			return "pack: a node with room for it is about to be opened"
+			return why.Say(why.Place, "pack: a node with room for it is about to be opened")
 		}
 	}
-	return fmt.Sprintf("pack: %d nodes have tasks of it, and neither these nor any other has room for this one", len(packedNodes(s, name)))
+	return why.Say(why.Place, "pack: %d nodes have tasks of it, and neither these nor any other has room for this one", len(packedNodes(s, name)))
 }
 
 // packedNodes returns the nodes that have some of a resource in use.
@@ -217,6 +217,6 @@ func (p Packed) Opens(*esl.State) esl.Limit {
 }
 
 // Why returns the reason of the shared policy.
-func (p Packed) Why(s *esl.State, task string) string {
+func (p Packed) Why(s *esl.State, task string) why.Reason {
 	return Pack{}.Why(s.OfShared(p.In, Pack{}.Kind()), task)
 }

@@ -72,10 +72,10 @@ func TestPackLoss(t *testing.T) {
 
 func ExamplePack() {
 	exampleSite(hollow.Nodes(4, 4), func(ctx context.Context, c *hollow.Cluster, jobs *esl.Client) error {
-		if _, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: "first", Tasks: []controlplane.Submission{esltest.TaskOn("n01", 1000)}}); err != nil {
+		if _, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: "first", Tasks: []controlplane.Submission{esltest.TaskOn("n01", 1000)}}); err != nil {
 			return err
 		}
-		where, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: "batch", Tasks: esl.Copies(3, hollow.Task(1000))}, place.Pack{})
+		where, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: "batch", Tasks: esl.Copies(3, hollow.Task(1000))}, place.Pack{})
 		fmt.Println(where) // where the least is left
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
@@ -36,7 +37,7 @@ func exampleSite(nodes []hollow.Node, example func(ctx context.Context, c *hollo
 }
 
 // exampleRun submits a job, waits until its tasks run, and returns how many run where.
-func exampleRun(ctx context.Context, c *hollow.Cluster, jobs *esl.Client, in esl.Domain, job esl.Job, policies ...esl.Policy) (string, error) {
+func exampleRun(ctx context.Context, c *hollow.Cluster, jobs *esl.Client, in esl.Domain, job controlplane.Job, policies ...esl.Policy) (string, error) {
 	launched, err := jobs.Submit(ctx, job, policies...)
 	if err != nil {
 		return "", err
@@ -82,7 +83,7 @@ func TestPlacementRefuses(t *testing.T) {
 			{[]esl.Policy{place.Objective{By: place.Load, Weights: map[string]float64{"x": 1}}}, "weights.x"},
 			{[]esl.Policy{place.Packed{In: "none"}}, "none"},
 		} {
-			_, err := s.Jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(2, hollow.Task(100))}, test.policies...)
+			_, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: "x", Tasks: esl.Copies(2, hollow.Task(100))}, test.policies...)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%+v: %v, want %q", test.policies, err, test.want)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -85,7 +86,7 @@ func (p Prefer) Apply(g *esl.Group) error {
 		label := ""
 		if len(c.Labels) > 0 {
 			label = g.Own(fmt.Sprint(i))
-			set := esl.Set{Name: label, Capacity: types.Inf, Where: controlplane.OnEvery(c.labels()...), Options: esl.OfJob(g.ID)}
+			set := controlplane.Resource{Name: label, Capacity: types.Inf, Where: controlplane.OnEvery(c.labels()...), Options: esl.OfJob(g.ID)}
 			set.Options.Future = true
 			g.Resources = append(g.Resources, set)
 		}
@@ -137,26 +138,26 @@ func (c Choice) labels() []types.Label {
 }
 
 // Why says which place is open to the task, and which is next.
-func (p Prefer) Why(s *esl.State, task string) string {
+func (p Prefer) Why(s *esl.State, task string) why.Reason {
 	t, ok := taskset.Waits(s, task)
 	if !ok {
-		return ""
+		return why.Reason{}
 	}
 	waited := s.Now.Sub(time.Unix(0, t.Info.V.Submitted))
 	var open []string
 	for i, c := range p.Of {
 		if at := time.Duration(c.After); at > waited {
-			return fmt.Sprintf("prefer: it takes %s; place %d of %d in %s", either(open), i+1, len(p.Of), (at - waited).Round(time.Second))
+			return why.Say(why.Place, "prefer: it takes %s; place %d of %d in %s", either(open), i+1, len(p.Of), (at - waited).Round(time.Second))
 		}
 		open = append(open, c.String())
 	}
 	if at := time.Duration(p.Anywhere); at > waited {
-		return fmt.Sprintf("prefer: it takes %s; any other place in %s", either(open), (at - waited).Round(time.Second))
+		return why.Say(why.Place, "prefer: it takes %s; any other place in %s", either(open), (at - waited).Round(time.Second))
 	}
 	if p.Anywhere != 0 {
-		return ""
+		return why.Reason{}
 	}
-	return "prefer: it takes " + either(open) + ", and nothing else"
+	return why.Say(why.Place, "prefer: it takes %s, and nothing else", either(open))
 }
 
 func either(places []string) string {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
@@ -49,7 +50,7 @@ func TestPreferWithApart(t *testing.T) {
 
 func ExamplePrefer() {
 	exampleSite(hollow.Nodes(3, 2), func(ctx context.Context, c *hollow.Cluster, jobs *esl.Client) error {
-		where, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: "soft", Tasks: esl.Copies(3, hollow.Task(1000))},
+		where, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: "soft", Tasks: esl.Copies(3, hollow.Task(1000))},
 			place.Prefer{Of: []place.Choice{{Node: "n01"}, {Node: "n02"}}})
 		fmt.Println(where) // n01 while they fit there
 		return err

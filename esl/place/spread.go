@@ -2,10 +2,10 @@ package place
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -136,17 +136,17 @@ func (p Spread) Opens(s *esl.State) esl.Limit {
 func (Spread) ClusterScoped() {}
 
 // Why says where the task may go, and why nowhere else.
-func (p Spread) Why(s *esl.State, task string) string {
+func (p Spread) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
-		return ""
+		return why.Reason{}
 	}
 	name, over := s.Own(""), p.Over.Or(esl.Node)
 	c := taskset.Of(s, name)
 	parts := domainsOf(s, over, types.Resolve(s.Namespace, name), c)
 	if len(parts) == 0 {
-		return fmt.Sprintf("spread: there is no %s with a node that is large enough for it: label nodes, or add some", over)
+		return why.Say(why.Place, "spread: there is no %s with a node that is large enough for it: label nodes, or add some", over)
 	}
 	slices.SortStableFunc(parts, func(a, b *domain) int { return cmp.Compare(a.used, b.used) })
-	return fmt.Sprintf("spread: at most %d more may be on one %s than on another, and they have: %s; it goes where fewer than %d are, when there is room",
+	return why.Say(why.Place, "spread: at most %d more may be on one %s than on another, and they have: %s; it goes where fewer than %d are, when there is room",
 		max(p.MaxSkew, 1), over, counts(parts), least(parts)+max(p.MaxSkew, 1))
 }

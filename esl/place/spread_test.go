@@ -135,7 +135,7 @@ func TestBalance(t *testing.T) {
 // TestElasticBalance submits jobs one after the other, adds a node, and drains another one.
 func TestElasticBalance(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(3, 8), func(s *esltest.Site) {
-		_, err := s.Jobs.Submit(s.Context(), esl.Job{Name: "early", Tasks: esl.Copies(1, hollow.Task(100))}, place.Balanced{In: "web"})
+		_, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: "early", Tasks: esl.Copies(1, hollow.Task(100))}, place.Balanced{In: "web"})
 		if !types.Is(err, types.Precondition) {
 			t.Errorf("nothing of that name: %v", err)
 		}
@@ -180,7 +180,7 @@ func TestSpreadGang(t *testing.T) {
 
 func ExampleSpread() {
 	exampleSite(hollow.Racks(hollow.Nodes(4, 8), 2), func(ctx context.Context, c *hollow.Cluster, jobs *esl.Client) error {
-		where, err := exampleRun(ctx, c, jobs, esl.Rack, esl.Job{Name: "web", Tasks: esl.Copies(6, hollow.Task(500))}, place.Spread{Over: esl.Rack, MaxSkew: 1})
+		where, err := exampleRun(ctx, c, jobs, esl.Rack, controlplane.Job{Name: "web", Tasks: esl.Copies(6, hollow.Task(500))}, place.Spread{Over: esl.Rack, MaxSkew: 1})
 		fmt.Println(where)
 		return err
 	})
@@ -189,7 +189,7 @@ func ExampleSpread() {
 
 func ExampleApart() {
 	exampleSite(hollow.Nodes(3, 8), func(ctx context.Context, c *hollow.Cluster, jobs *esl.Client) error {
-		where, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: "db", Tasks: esl.Copies(3, hollow.Task(500))}, place.Apart{})
+		where, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: "db", Tasks: esl.Copies(3, hollow.Task(500))}, place.Apart{})
 		fmt.Println(where)
 		return err
 	})
@@ -198,7 +198,7 @@ func ExampleApart() {
 
 func ExampleBalance() {
 	exampleSite(hollow.Nodes(3, 8), func(ctx context.Context, c *hollow.Cluster, jobs *esl.Client) error {
-		where, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: "map", Tasks: esl.Copies(9, hollow.Task(500))}, place.Balance{})
+		where, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: "map", Tasks: esl.Copies(9, hollow.Task(500))}, place.Balance{})
 		fmt.Println(where)
 		return err
 	})
@@ -211,7 +211,7 @@ func ExampleElasticBalance() {
 			return err
 		}
 		for _, name := range []string{"a", "b"} {
-			where, err := exampleRun(ctx, c, jobs, esl.Node, esl.Job{Name: name, Tasks: esl.Copies(2, hollow.Task(500))}, place.Balanced{In: "web"})
+			where, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: name, Tasks: esl.Copies(2, hollow.Task(500))}, place.Balanced{In: "web"})
 			if err != nil {
 				return err
 			}

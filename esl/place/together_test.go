@@ -73,7 +73,7 @@ func TestTogetherIsRefused(t *testing.T) {
 			"gang and objective exclude each other: the one has 8 tasks together on a node, the other chooses a node for each":                      {place.Objective{By: place.Load}, gang.Gang{In: esl.Node}},
 			"colocate is there twice, and each time chooses where all tasks are: drop the one with rack":                                            {place.Colocate{}, place.Colocate{In: esl.Rack}},
 		} {
-			_, err := s.Jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: tasks}, policies...)
+			_, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: "x", Tasks: tasks}, policies...)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
@@ -97,7 +97,7 @@ func TestTooFewInOne(t *testing.T) {
 			"on one rack, and balance has at most 1 on one node, of which no rack has more than 2": {place.Colocate{In: esl.Rack}, gang.Gang{}, place.Balance{Nodes: 3}},
 			"on one zone, and apart has at most 1 on one rack, of which no zone has more than 2":   {place.Apart{In: esl.Rack}, gang.Gang{In: esl.Zone}},
 		} {
-			_, err := s.Jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: esl.Copies(3, hollow.Task(100))}, policies...)
+			_, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: "x", Tasks: esl.Copies(3, hollow.Task(100))}, policies...)
 			if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
@@ -119,7 +119,7 @@ func TestGangOfNineIsRefused(t *testing.T) {
 			"perNode: 12 are to be together on a node, and apart has at most 8 on one r":  {place.Apart{PerNode: 8, In: esl.Rack}, gang.Gang{PerNode: 12}},
 			"all 9 tasks are to begin at once, and apart has at most 2 on one node, of":   {gang.Gang{}, place.Apart{PerNode: 2}},
 		} {
-			_, err := s.Jobs.Submit(s.Context(), esl.Job{Name: "x", Tasks: nine}, policies...)
+			_, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: "x", Tasks: nine}, policies...)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}

@@ -2,12 +2,12 @@ package room
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -93,10 +93,10 @@ func (p Aging) by(waited time.Duration) (by int, next time.Duration) {
 }
 
 // Why tells the raised priority of a task.
-func (p Aging) Why(s *esl.State, task string) string {
+func (p Aging) Why(s *esl.State, task string) why.Reason {
 	t, ok := taskset.Waits(s, task)
 	if !ok || t.Info.V.Order() == t.Info.V.Priority || t.Phase() != types.Pending {
-		return ""
+		return why.Reason{}
 	}
-	return fmt.Sprintf("ageing: it has waited long, and comes as if its priority were %d instead of %d", t.Info.V.Order(), t.Info.V.Priority)
+	return why.Say(why.Order, "ageing: it has waited long, and comes as if its priority were %d instead of %d", t.Info.V.Order(), t.Info.V.Priority)
 }

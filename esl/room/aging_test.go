@@ -117,7 +117,7 @@ func TestAgeingIsValid(t *testing.T) {
 func TestAgeingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := esltest.Ordered(t, 1)
-		_, err := jobs.Submit(t.Context(), esl.Job{Name: "job", Tasks: esl.Copies(1, hollow.Task(500))},
+		_, err := jobs.Submit(t.Context(), controlplane.Job{Name: "job", Tasks: esl.Copies(1, hollow.Task(500))},
 			room.Aging{}, room.Aging{Every: manifest.Duration(time.Minute)})
 		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "ageing is there twice") {
 			t.Errorf("it was submitted: %v", err)

@@ -1,7 +1,6 @@
 package room
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -167,7 +167,7 @@ func (p Elastic) again(s *esl.State, core []*cluster.Task) esl.Plan {
 		return esl.Plan{} // Lock accepted it at submission
 	}
 	r.Job = s.Job
-	return esl.Plan{Reserve: []esl.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "the place of its core was taken away"}
+	return esl.Plan{Reserve: []controlplane.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "the place of its core was taken away"}
 }
 
 // size decides how many tasks outside the core run: all or, when other jobs wait, the running ones
@@ -203,7 +203,7 @@ func (p Elastic) size(s *esl.State, more []*cluster.Task) esl.Plan {
 func (p Elastic) sized(s *esl.State, plan esl.Plan, limit int) esl.Plan {
 	name, capacity := s.Own(elasticMore), types.Quantity(limit)*esl.One
 	if pool := s.Pool(name); pool == nil || pool.Info.V == nil || pool.Info.V.Capacity != capacity {
-		plan.Set = append(plan.Set, esl.Set{Name: name, Capacity: capacity, Where: controlplane.InCluster(), Options: esl.OfJob(s.Job)})
+		plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.InCluster(), Options: esl.OfJob(s.Job)})
 	}
 	return plan
 }
@@ -217,26 +217,26 @@ func (Elastic) Pace() time.Duration { return 100 * time.Millisecond }
 func (p Elastic) patience() time.Duration { return p.GiveWay.Or(time.Second) }
 
 // Why says what the core, or one of the others, waits for.
-func (p Elastic) Why(s *esl.State, task string) string {
+func (p Elastic) Why(s *esl.State, task string) why.Reason {
 	t, ok := taskset.Waits(s, task)
 	if !ok {
-		return ""
+		return why.Reason{}
 	}
 	core, more := p.parts(s)
 	r := s.Reservation(s.Own(""))
 	has := p.Min == 0 || taskset.Ended(core) || r != nil && taskset.Granted(r)
 	switch pool := s.Pool(s.Own(elasticMore)); {
 	case slices.Contains(core, t) && has:
-		return ""
+		return why.Reason{}
 	case slices.Contains(core, t):
-		return fmt.Sprintf("elastic: it is one of the first %d tasks, which wait until there is room for all of them", len(core))
+		return why.Say(why.Room, "elastic: it is one of the first %d tasks, which wait until there is room for all of them", len(core))
 	case !has:
-		return fmt.Sprintf("elastic: it begins after the first %d tasks have their place", len(core))
+		return why.Say(why.Room, "elastic: it begins after the first %d tasks have their place", len(core))
 	case pool != nil && pool.Free() < esl.One:
-		return fmt.Sprintf("elastic: %d of %d run besides the first %d; others wait for what it needs, or no more may run",
+		return why.Say(why.Room, "elastic: %d of %d run besides the first %d; others wait for what it needs, or no more may run",
 			int(pool.Capacity()/esl.One), len(more), len(core))
 	}
-	return ""
+	return why.Reason{}
 }
 
 // isMore reports whether a task is outside the core of an elastic job.

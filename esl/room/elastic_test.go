@@ -183,7 +183,7 @@ func TestElasticIsRefused(t *testing.T) {
 			"first 1 tasks begin at once, and by JOB.after.0 ta":                                       {admission.After{Tasks: map[string][]string{"a": {"b"}}}, room.Elastic{Min: 1}},
 			"does not move": {gang.Gang{}, room.Migrate{}},
 		} {
-			_, err := jobs.Submit(t.Context(), esl.Job{ID: "JOB", Tasks: tasks}, p...)
+			_, err := jobs.Submit(t.Context(), controlplane.Job{ID: "JOB", Tasks: tasks}, p...)
 			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v, not %q", p, err, want)
 			}
@@ -195,7 +195,7 @@ func TestElasticIsRefused(t *testing.T) {
 			"job":    {room.Elastic{Min: 2}, admission.After{Jobs: []string{first.Tasks[0]}}},
 			"one":    {room.Elastic{Min: 1}, place.ElasticBalance{}},
 		} {
-			all, err := jobs.Submit(t.Context(), esl.Job{ID: id, Tasks: tasks}, p...)
+			all, err := jobs.Submit(t.Context(), controlplane.Job{ID: id, Tasks: tasks}, p...)
 			if err != nil {
 				t.Errorf("%+v: %v", p, err)
 				continue
@@ -222,7 +222,7 @@ func ExampleElastic() {
 		fmt.Println(err)
 		return
 	}
-	training, err := jobs.Submit(ctx, esl.Job{Name: "training", Tasks: esl.Copies(4, hollow.Task(1000))}, room.Elastic{Min: 2, GiveWay: 1})
+	training, err := jobs.Submit(ctx, controlplane.Job{Name: "training", Tasks: esl.Copies(4, hollow.Task(1000))}, room.Elastic{Min: 2, GiveWay: 1})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -231,7 +231,7 @@ func ExampleElastic() {
 		fmt.Println(err)
 		return
 	}
-	other, err := jobs.Submit(ctx, esl.Job{Name: "other", Tasks: esl.Copies(1, hollow.Task(1000, "run", "10ms"))})
+	other, err := jobs.Submit(ctx, controlplane.Job{Name: "other", Tasks: esl.Copies(1, hollow.Task(1000, "run", "10ms"))})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
@@ -47,10 +48,10 @@ func (p Migrate) ask(s *esl.State, m move, tasks []*cluster.Task) (plan esl.Plan
 		if answer := s.Pool(id + askUnsaved); answer != nil && answer.Capacity() == number {
 			return p.end(s, m, fmt.Sprintf("task %s could not save what it needs", id)), false
 		} else if answer != nil {
-			plan.Set = append(plan.Set, esl.Set{Name: id + askUnsaved, Where: controlplane.InCluster()}) // from an earlier move
+			plan.Set = append(plan.Set, controlplane.Resource{Name: id + askUnsaved, Where: controlplane.InCluster()}) // from an earlier move
 		}
 		if asked := s.Pool(id + askSave); asked == nil || asked.Capacity() != number {
-			plan.Set = append(plan.Set, esl.Set{Name: id + askSave, Capacity: number, Where: controlplane.InCluster(), Options: ofTask(id)})
+			plan.Set = append(plan.Set, controlplane.Resource{Name: id + askSave, Capacity: number, Where: controlplane.InCluster(), Options: ofTask(id)})
 		}
 		answer := s.Pool(id + askSaved)
 		saved = saved && answer != nil && answer.Capacity() == number
@@ -63,20 +64,20 @@ func (p Migrate) unask(s *esl.State, live []*cluster.Task) esl.Plan {
 	plan := esl.Plan{Reason: "they need not wait any more"}
 	for _, t := range live {
 		if p.Ask && s.Pool(t.ID.ID+askSave) != nil {
-			plan.Set = append(plan.Set, esl.Set{Name: t.ID.ID + askSave, Where: controlplane.InCluster()})
+			plan.Set = append(plan.Set, controlplane.Resource{Name: t.ID.ID + askSave, Where: controlplane.InCluster()})
 		}
 	}
 	return plan
 }
 
 // unsaved names a task that could not save when last asked.
-func (p Migrate) unsaved(s *esl.State) string {
+func (p Migrate) unsaved(s *esl.State) why.Reason {
 	for _, t := range s.Members() {
 		if s.Pool(t.ID.ID+askUnsaved) != nil {
-			return fmt.Sprintf("migrate: the job stays where it is, as task %s could not save what it needs; it is asked again when it would move the next time", t.ID.ID)
+			return why.Say(why.Room, "migrate: the job stays where it is, as task %s could not save what it needs; it is asked again when it would move the next time", t.ID.ID)
 		}
 	}
-	return ""
+	return why.Reason{}
 }
 
 // ofTask returns options of a resource that ends with a task.

@@ -232,8 +232,8 @@ func TestMigrateAsks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if why := esl.Why(v, builtin.Kinds(), esltest.IDOf(ids[0]), time.Now()); len(why) != 1 || !strings.Contains(why[0], "as task "+asked[1]+" could not save what it needs") {
-			t.Errorf("why: %q", why)
+		if says := esl.Why(v, builtin.Kinds(), esltest.IDOf(ids[0]), time.Now()); len(says) != 1 || !strings.Contains(says[0].Summary, "as task "+asked[1]+" could not save what it needs") {
+			t.Errorf("why: %v", says)
 		}
 
 		stopped(t, jobs, urgent...)

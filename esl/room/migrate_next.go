@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -63,7 +64,7 @@ func (p Migrate) reserved(s *esl.State, slots [2]string) *place {
 func (p Migrate) reserve(s *esl.State, plan *esl.Plan, slots [2]string, r types.Reservation) bool {
 	for _, slot := range slots {
 		if is := s.Reservation(s.Own(slot)); is == nil || is.Info.V == nil && is.Grant.V == nil {
-			plan.Reserve = append(plan.Reserve, esl.Reservation{ID: s.Own(slot), Reservation: r})
+			plan.Reserve = append(plan.Reserve, controlplane.Reservation{ID: s.Own(slot), Reservation: r})
 			return true
 		}
 	}
@@ -112,7 +113,7 @@ func (p Migrate) begin(s *esl.State, live []*cluster.Task) esl.Plan {
 	}
 	bundles, to := p.better(s, live)
 	plan := esl.Plan{
-		Set: []esl.Set{{
+		Set: []controlplane.Resource{{
 			Name: name, Capacity: types.Quantity(max(s.Now.Unix(), 1)) * esl.One, Where: controlplane.InCluster(), Options: esl.OfJob(s.Job),
 		}},
 		Reason: fmt.Sprintf("all would be on %v", to),
@@ -153,7 +154,7 @@ func (p Migrate) prepare(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 		return p.end(s, m, "nobody is elsewhere")
 	}
 	plan := esl.Plan{
-		RequeueAfter: p.due(m.to), Reason: "they move to where room was reserved", Set: []esl.Set{p.open(s, migrateAnywhere, 0)}, Evict: evictions(go1),
+		RequeueAfter: p.due(m.to), Reason: "they move to where room was reserved", Set: []controlplane.Resource{p.open(s, migrateAnywhere, 0)}, Evict: evictions(go1),
 	}
 	kept := reservationOf(s, live[0], nil)
 	kept.Accumulate, kept.AtOnce, kept.ForItself = true, true, true
@@ -227,7 +228,7 @@ func (p Migrate) giveUp(s *esl.State, m move, stuck []*cluster.Task, reason stri
 		return p.end(s, m, reason)
 	}
 	return esl.Plan{
-		Unreserve: []string{m.to.id}, Set: []esl.Set{p.open(s, migrateBack, types.Inf)}, Evict: evictions(stuck),
+		Unreserve: []string{m.to.id}, Set: []controlplane.Resource{p.open(s, migrateBack, types.Inf)}, Evict: evictions(stuck),
 		RequeueAfter: p.due(m.from), Reason: reason + ": they return",
 	}
 }
@@ -302,14 +303,14 @@ func (p Migrate) end(s *esl.State, m move, reason string) esl.Plan {
 		}
 	}
 	if m.closed {
-		plan.Set = []esl.Set{p.open(s, migrateAnywhere, types.Inf), p.open(s, migrateBack, 0)}
+		plan.Set = []controlplane.Resource{p.open(s, migrateAnywhere, types.Inf), p.open(s, migrateBack, 0)}
 	}
 	return plan
 }
 
 // open sets on every node the resource of an alternative.
-func (p Migrate) open(s *esl.State, way string, capacity types.Quantity) esl.Set {
-	return esl.Set{Name: s.Own(way), Capacity: capacity, Where: controlplane.OnEvery(), Options: esl.OfJob(s.Job)}
+func (p Migrate) open(s *esl.State, way string, capacity types.Quantity) controlplane.Resource {
+	return controlplane.Resource{Name: s.Own(way), Capacity: capacity, Where: controlplane.OnEvery(), Options: esl.OfJob(s.Job)}
 }
 
 // evictions returns the evictions of tasks, at most those of one plan.
@@ -328,22 +329,22 @@ func (Migrate) ClusterScoped() {}
 func (Migrate) Pace() time.Duration { return 100 * time.Millisecond }
 
 // Why says where a moving task goes, and why the job does not move.
-func (p Migrate) Why(s *esl.State, task string) string {
+func (p Migrate) Why(s *esl.State, task string) why.Reason {
 	m := p.moving(s)
 	_, waits := taskset.Waits(s, task)
 	switch {
 	case waits && m.to != nil && m.closed:
-		return fmt.Sprintf("migrate: it moves to %v, where room is reserved for it", taskset.SortedKeys(m.to.nodes))
+		return why.Say(why.Room, "migrate: it moves to %v, where room is reserved for it", taskset.SortedKeys(m.to.nodes))
 	case waits && m.from != nil && m.closed:
-		return fmt.Sprintf("migrate: its move was given up, and it returns to one of %v, where its place is kept", taskset.SortedKeys(m.from.nodes))
+		return why.Say(why.Room, "migrate: its move was given up, and it returns to one of %v, where its place is kept", taskset.SortedKeys(m.from.nodes))
 	}
-	if text := p.unsaved(s); p.Ask && text != "" {
-		return text
+	if r := p.unsaved(s); p.Ask && !r.IsZero() {
+		return r
 	}
 	if t, _ := taskset.Waits(s, task); waits && !m.closed && !p.hasRoom(s, t) {
-		return "migrate: it begins anywhere, where there is room for what it asks for: no node has that at present"
+		return why.Say(why.Room, "migrate: it begins anywhere, where there is room for what it asks for: no node has that at present")
 	}
-	return ""
+	return why.Reason{}
 }
 
 // hasRoom reports whether the alternative to run anywhere fits on a node.

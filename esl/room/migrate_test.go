@@ -235,11 +235,11 @@ func TestMigrateIsRefused(t *testing.T) {
 			"tasks[0]: it has alternatives":      {either},
 			"tasks[0].requests: it asks for":     {{Spec: hollow.Task(1).Spec}},
 		} {
-			if _, err := jobs.Submit(t.Context(), esl.Job{Tasks: tasks}, room.Migrate{Ask: true}); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
+			if _, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: tasks}, room.Migrate{Ask: true}); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, not %q", err, want)
 			}
 		}
-		if _, err := jobs.Submit(t.Context(), esl.Job{Tasks: esl.Copies(1, hollow.Task(100))}, room.Migrate{Pause: -1}); !types.Is(err, types.Invalid) {
+		if _, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(1, hollow.Task(100))}, room.Migrate{Pause: -1}); !types.Is(err, types.Invalid) {
 			t.Error(err)
 		}
 	})
@@ -260,11 +260,11 @@ func ExampleMigrate() {
 		return
 	}
 	// A short task on either node leaves room for one task each.
-	if _, err := jobs.Submit(ctx, esl.Job{Name: "short", Tasks: esl.Copies(2, hollow.Task(1000, "run", "200ms"))}, place.Apart{}); err != nil {
+	if _, err := jobs.Submit(ctx, controlplane.Job{Name: "short", Tasks: esl.Copies(2, hollow.Task(1000, "run", "200ms"))}, place.Apart{}); err != nil {
 		fmt.Println(err)
 		return
 	}
-	long, err := jobs.Submit(ctx, esl.Job{Name: "long", Tasks: esl.Copies(2, hollow.Task(1000))}, room.Migrate{})
+	long, err := jobs.Submit(ctx, controlplane.Job{Name: "long", Tasks: esl.Copies(2, hollow.Task(1000))}, room.Migrate{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -147,7 +148,7 @@ func (p Preempt) begin(s *esl.State, all []wish, free []string) (plan esl.Plan, 
 			c.back(before)
 			continue
 		}
-		plan.Reserve = append(plan.Reserve, esl.Reservation{ID: free[n], Reservation: types.Reservation{
+		plan.Reserve = append(plan.Reserve, controlplane.Reservation{ID: free[n], Reservation: types.Reservation{
 			Accumulate: true, AtOnce: true, Job: s.Job, Bundles: bundles, Priority: w.priority, Session: w.session,
 		}})
 	}
@@ -298,9 +299,9 @@ func jobNameOf(s *esl.State) string {
 }
 
 // Why says which tasks are evicted for a task, or why none is.
-func (p Preempt) Why(s *esl.State, task string) string {
+func (p Preempt) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
-		return ""
+		return why.Reason{}
 	}
 	rooms, free := p.rooms(s)
 	if len(rooms) > 0 {
@@ -309,21 +310,21 @@ func (p Preempt) Why(s *esl.State, task string) string {
 	_, long, again := p.wanting(s)
 	switch {
 	case len(long) == 0 && again.IsZero():
-		return ""
+		return why.Reason{}
 	case len(long) == 0:
-		return fmt.Sprintf("preempt: in %s tasks of lower priority are evicted for it, if it fits then", again.Sub(s.Now).Round(time.Second))
+		return why.Say(why.Room, "preempt: in %s tasks of lower priority are evicted for it, if it fits then", again.Sub(s.Now).Round(time.Second))
 	}
 	switch plan, fits := p.begin(s, long, free); {
 	case len(plan.Reserve) > 0:
-		return "preempt: tasks of lower priority are about to be evicted for it"
+		return why.Say(why.Room, "preempt: tasks of lower priority are about to be evicted for it")
 	case fits:
-		return "preempt: nobody is evicted for it, as it fits when those have ended that leave anyway"
+		return why.Say(why.Room, "preempt: nobody is evicted for it, as it fits when those have ended that leave anyway")
 	}
-	return "preempt: it would not fit even if all tasks of lower priority were gone that may be evicted for it"
+	return why.Say(why.Room, "preempt: it would not fit even if all tasks of lower priority were gone that may be evicted for it")
 }
 
 // ending says which tasks leave the nodes of reservations, and how long capacity has been made.
-func (p Preempt) ending(s *esl.State, rooms []*cluster.Reservation) string {
+func (p Preempt) ending(s *esl.State, rooms []*cluster.Reservation) why.Reason {
 	on, ends := make(map[string]bool), make(map[string]bool)
 	for _, r := range rooms {
 		for _, b := range r.Info.V.Bundles {
@@ -340,12 +341,12 @@ func (p Preempt) ending(s *esl.State, rooms []*cluster.Reservation) string {
 	who := taskset.SortedKeys(ends)
 	made := strings.Join(taskset.SortedKeys(on), ", ")
 	if len(who) == 0 {
-		return fmt.Sprintf("preempt: room is made for it on %s", made)
+		return why.Say(why.Room, "preempt: room is made for it on %s", made)
 	}
 	more := ""
 	if n := len(who) - 5; n > 0 {
 		who, more = who[:5], fmt.Sprintf(" and %d others", n)
 	}
-	return fmt.Sprintf("preempt: room is made for it on %s: %s%s are to end there, for %s so far",
+	return why.Say(why.Room, "preempt: room is made for it on %s: %s%s are to end there, for %s so far",
 		made, strings.Join(who, ", "), more, s.Now.Sub(time.Unix(0, rooms[0].Info.V.Submitted)).Round(time.Second))
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/e2e/hollow"
-	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/room"
 )
 
@@ -25,7 +24,7 @@ func ExamplePreempt() {
 		fmt.Println(err)
 		return
 	}
-	batch, err := jobs.Submit(ctx, esl.Job{Name: "batch", Tasks: ofPriority(1, 4, hollow.Task(1000))})
+	batch, err := jobs.Submit(ctx, controlplane.Job{Name: "batch", Tasks: ofPriority(1, 4, hollow.Task(1000))})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -34,7 +33,7 @@ func ExamplePreempt() {
 		fmt.Println(err)
 		return
 	}
-	urgent, err := jobs.Submit(ctx, esl.Job{Name: "urgent", Tasks: ofPriority(2, 1, hollow.Task(2000, "run", "10ms"))}, room.Preempt{})
+	urgent, err := jobs.Submit(ctx, controlplane.Job{Name: "urgent", Tasks: ofPriority(2, 1, hollow.Task(2000, "run", "10ms"))}, room.Preempt{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -164,7 +164,7 @@ func TestPreemptOwnScheduler(t *testing.T) {
 		_, jobs := esltest.Ordered(t, 1)
 		task := hollow.Task(1000)
 		task.Task.Scheduler = "mine"
-		_, err := jobs.Submit(t.Context(), esl.Job{Tasks: []controlplane.Submission{task}}, room.Preempt{})
+		_, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: []controlplane.Submission{task}}, room.Preempt{})
 		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), `tasks[0].scheduler: is "mine"`) {
 			t.Error(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
@@ -57,7 +58,7 @@ func until(want []int, shared esl.Shared, policies ...esl.Policy) (err error) {
 	}
 	job := make(map[string]int)
 	for i, p := range policies {
-		launched, err := jobs.Submit(ctx, esl.Job{Name: "job", Tasks: esl.Copies(40, hollow.Task(1000, "run", "200ms"))}, p)
+		launched, err := jobs.Submit(ctx, controlplane.Job{Name: "job", Tasks: esl.Copies(40, hollow.Task(1000, "run", "200ms"))}, p)
 		if err != nil {
 			return err
 		}

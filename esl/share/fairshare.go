@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
@@ -111,7 +112,7 @@ func validateUser(field, name string) error {
 }
 
 // Declare returns no resources: the pools of a user exist while the user has jobs.
-func (p FairShare) Declare(id string) ([]esl.Set, error) {
+func (p FairShare) Declare(id string) ([]controlplane.Resource, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
@@ -215,7 +216,7 @@ func TestFairShareWhy(t *testing.T) {
 		var got []string
 		for task := range v.Tasks() {
 			if task.Phase() == types.Pending {
-				got = append(got, esl.Why(v, builtin.Kinds(), task.ID, time.Now())...)
+				got = append(got, why.Summaries(esl.Why(v, builtin.Kinds(), task.ID, time.Now()))...)
 			}
 		}
 		for _, want := range []string{
@@ -247,7 +248,7 @@ func TestFairShareRefuses(t *testing.T) {
 			{hollow.Task(1000), share.Share{In: "tems", As: "a/alice"}, `no shared policy "tems"`},
 			{onlyMemory, share.Share{In: "teams", As: "a/alice"}, `asks for nothing of cpu`},
 		} {
-			_, err := s.Jobs.Submit(t.Context(), esl.Job{Name: "j", Tasks: esl.Copies(1, test.what)}, test.share)
+			_, err := s.Jobs.Submit(t.Context(), controlplane.Job{Name: "j", Tasks: esl.Copies(1, test.what)}, test.share)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%+v: %v, want %q", test.share, err, test.want)
 			}

@@ -89,8 +89,8 @@ func (u *user) has(n float64) bool {
 }
 
 // sets returns the changes of the pools: lowered ones come first.
-func (c *census) sets(targets map[*user][]float64) []esl.Set {
-	var lower, raise []esl.Set
+func (c *census) sets(targets map[*user][]float64) []controlplane.Resource {
+	var lower, raise []controlplane.Resource
 	for _, u := range c.users {
 		if c.fits(u, targets[u]) {
 			continue
@@ -100,7 +100,7 @@ func (c *census) sets(targets map[*user][]float64) []esl.Set {
 				continue
 			}
 			to := types.Quantity(targets[u][r] + tiny*targets[u][r] + tiny)
-			set := esl.Set{Name: name, Capacity: to, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
+			set := controlplane.Resource{Name: name, Capacity: to, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
 			switch {
 			case to < u.cap[r]:
 				lower = append(lower, set)
@@ -143,7 +143,7 @@ func (c *census) fits(u *user, target []float64) bool {
 }
 
 // unused returns the removal of pools of users without jobs.
-func (p FairShare) unused(c *census) []esl.Set {
+func (p FairShare) unused(c *census) []controlplane.Resource {
 	prefix := esl.OwnName(c.s.ID, p.Kind(), "") + "."
 	inUse := make(map[types.ResourceID]bool)
 	for _, u := range c.users {
@@ -151,15 +151,15 @@ func (p FairShare) unused(c *census) []esl.Set {
 			inUse[rid] = true
 		}
 	}
-	var out []esl.Set
+	var out []controlplane.Resource
 	for rid, pool := range c.s.View.Pools {
 		ns, name, _ := rid.Split()
 		if pool.Info.V == nil || inUse[rid] || ns != c.s.Namespace || !strings.HasPrefix(name, prefix) {
 			continue
 		}
-		out = append(out, esl.Set{Name: name, Where: controlplane.InCluster()})
+		out = append(out, controlplane.Resource{Name: name, Where: controlplane.InCluster()})
 	}
-	slices.SortFunc(out, func(a, b esl.Set) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b controlplane.Resource) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

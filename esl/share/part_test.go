@@ -75,7 +75,7 @@ func TestPlacementOnStockEtcd(t *testing.T) {
 			}
 		}, []esl.Policy{place.Near{To: "w", In: esl.Rack}}},
 		{"colocate", 90, func(s *esltest.Sharing) {
-			if _, err := s.Jobs.Submit(s.T.Context(), esl.Job{ID: "web", Tasks: esl.Copies(1, hollow.Task(1000, "run", "10h"))}); err != nil {
+			if _, err := s.Jobs.Submit(s.T.Context(), controlplane.Job{ID: "web", Tasks: esl.Copies(1, hollow.Task(1000, "run", "10h"))}); err != nil {
 				s.T.Fatal(err)
 			}
 			time.Sleep(time.Second)

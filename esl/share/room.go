@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
@@ -79,7 +80,7 @@ func (p FairShare) makeRoom(c *census) esl.Plan {
 		for r := range idle {
 			idle[r] -= x.asks[r]
 		}
-		plan.Reserve = append(plan.Reserve, esl.Reservation{ID: c.ids[len(plan.Reserve)], Reservation: types.Reservation{
+		plan.Reserve = append(plan.Reserve, controlplane.Reservation{ID: c.ids[len(plan.Reserve)], Reservation: types.Reservation{
 			Accumulate: true, AtOnce: true, Job: x.t.Info.V.Job, Policy: c.s.ID, Session: x.t.Info.V.Session, Priority: roomPriority, Bundles: []types.Bundle{x.way},
 		}})
 	}

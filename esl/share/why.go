@@ -5,26 +5,27 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
 )
 
 // Why says how much of its share the user of a task has, if the task waits for that.
-func (p Share) Why(s *esl.State, task string) string {
+func (p Share) Why(s *esl.State, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
-		return ""
+		return why.Reason{}
 	}
 	made, shared := s.SharedPolicy(p.In)
 	fair, ok := made.(FairShare)
 	if !ok {
-		return fmt.Sprintf("there is no fair-share %s any more: declare it again, or submit the job without", p.In)
+		return why.Say(why.Budget, "there is no fair-share %s any more: declare it again, or submit the job without", p.In)
 	}
 	c := fair.census(shared)
 	u := c.byPath[p.As]
 	if u == nil {
-		return ""
+		return why.Reason{}
 	}
 	asks := make([]float64, len(u.pools))
 	for r, pool := range u.pools {
@@ -47,14 +48,22 @@ func (p Share) Why(s *esl.State, task string) string {
 	after := ""
 	if len(short) == 0 {
 		if room := c.room(u, t); room != "" {
-			return fmt.Sprintf("%s has its share, and no node has room for it: %s", p.As, room)
+			return why.Say(why.InUse, "%s has its share, and no node has room for it: %s", p.As, room)
 		}
 		if !c.anyOver() {
-			return ""
+			return why.Reason{}
 		}
 		short, after = all, "; others have more than theirs until tasks of them end"
 	}
-	return fmt.Sprintf("%s has %s that are the share of %s now%s%s", p.As, strings.Join(short, ", and "), p.As, p.before(shared, t), after)
+	has := strings.Join(short, ", and ")
+	switch n := p.before(shared, t); n {
+	case 0:
+		return why.Say(why.Budget, "%s has %s that are the share of %s now%s", p.As, has, p.As, after)
+	case 1:
+		return why.Say(why.Budget, "%s has %s that are the share of %s now; 1 task is before it%s", p.As, has, p.As, after)
+	default:
+		return why.Say(why.Budget, "%s has %s that are the share of %s now; %d tasks are before it%s", p.As, has, p.As, n, after)
+	}
 }
 
 // anyOver reports whether a user has more than its pools.
@@ -69,8 +78,8 @@ func (c *census) anyOver() bool {
 	return false
 }
 
-// before says how many tasks of the same user have waited longer.
-func (p Share) before(shared *esl.State, t *cluster.Task) string {
+// before returns how many tasks of the same user come first.
+func (p Share) before(shared *esl.State, t *cluster.Task) int {
 	n := 0
 	for job, other := range shared.Referring() {
 		if share, ok := other.(Share); !ok || share.As != p.As {
@@ -82,13 +91,7 @@ func (p Share) before(shared *esl.State, t *cluster.Task) string {
 			}
 		})
 	}
-	switch n {
-	case 0:
-		return ""
-	case 1:
-		return "; 1 task is before it"
-	}
-	return fmt.Sprintf("; %d tasks are before it", n)
+	return n
 }
 
 // earlier reports whether a task is before another one: by priority, by age, then by id.

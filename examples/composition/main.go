@@ -60,7 +60,7 @@ func submit(ctx context.Context) error {
 		leader.Task.Provides = []types.Provide{{Name: pair, Amount: 1000, When: types.WhenBound}}
 		followers, leaders = append(followers, follower), append(leaders, leader)
 	}
-	job, err := client.LaunchJob(ctx, controlplane.Job{Name: "pairs"}, append(followers, leaders...)...)
+	job, err := client.LaunchJob(ctx, controlplane.Job{Name: "pairs", Tasks: append(followers, leaders...)})
 	if err != nil {
 		return err
 	}

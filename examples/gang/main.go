@@ -68,7 +68,7 @@ func gang(ctx context.Context, client *controlplane.Client, id string, tasks []c
 		tasks[i].Task.Requests = types.NewRequests(drawn)
 	}
 	submission := client.Begin()
-	launched := submission.LaunchJob(controlplane.Job{ID: id}, tasks...)
+	launched := submission.LaunchJob(controlplane.Job{ID: id, Tasks: tasks})
 	_, err := submission.Reserve(id, r).Commit(ctx)
 	return launched.Tasks, err
 }

@@ -55,7 +55,7 @@ func submit(ctx context.Context) error {
 			Spec: &types.Spec{Image: "escher.local/examples:latest", Command: []string{"/bin/loadbalance", "work"}},
 		}
 	}
-	job, err := client.LaunchJob(ctx, controlplane.Job{Name: "balanced"}, tasks...)
+	job, err := client.LaunchJob(ctx, controlplane.Job{Name: "balanced", Tasks: tasks})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (n Night) Next(s *esl.State) esl.Plan {
 	}
 	plan := esl.Plan{RequeueAfter: s.Now.Truncate(time.Hour).Add(time.Hour), Reason: "another hour has begun"}
 	if pool := s.Pool(s.Own("")); !s.Ended() && (pool == nil || pool.Info.V == nil || pool.Capacity() != night) {
-		plan.Set = []esl.Set{{Name: s.Own(""), Capacity: night, Where: controlplane.InCluster(), Options: esl.OfJob(s.Job)}}
+		plan.Set = []controlplane.Resource{{Name: s.Own(""), Capacity: night, Where: controlplane.InCluster(), Options: esl.OfJob(s.Job)}}
 	}
 	return plan
 }

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/e2e/viewtest"
@@ -42,7 +43,7 @@ func TestNight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := jobs.Submit(t.Context(), esl.Job{Name: "report", Tasks: esl.Copies(2, hollow.Task(1000))}, Night{From: 1, Until: 6}); err != nil {
+		if _, err := jobs.Submit(t.Context(), controlplane.Job{Name: "report", Tasks: esl.Copies(2, hollow.Task(1000))}, Night{From: 1, Until: 6}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Await(t.Context(), func(v *cluster.View) bool { return len(hollow.Running(v, "default")) == 2 }); err != nil {

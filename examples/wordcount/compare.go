@@ -161,7 +161,7 @@ func (c *counter) servers(ctx context.Context) (stop func(), err error) {
 		all[i] = c.task(one("node/"+node).Plus(one("port")), "serve")
 		all[i].Spec.Ports = []types.TaskPort{{Name: "data"}}
 	}
-	job, err := c.client.LaunchJob(ctx, controlplane.Job{Name: "serve"}, all...)
+	job, err := c.client.LaunchJob(ctx, controlplane.Job{Name: "serve", Tasks: all})
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (c *counter) task(requests types.Requests, command ...string) controlplane.
 
 // run runs tasks as a job, and returns when they have succeeded.
 func (c *counter) run(ctx context.Context, name string, tasks []controlplane.Submission) error {
-	job, err := c.client.LaunchJob(ctx, controlplane.Job{Name: name}, tasks...)
+	job, err := c.client.LaunchJob(ctx, controlplane.Job{Name: name, Tasks: tasks})
 	if err != nil {
 		return err
 	}

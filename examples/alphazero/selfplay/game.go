@@ -66,11 +66,11 @@ func to(node string, s controlplane.Submission) controlplane.Submission {
 
 // submit submits both, and policies for the predictors.
 func submit(ctx context.Context, jobs *esl.Client, predictors, generators []controlplane.Submission, policies ...esl.Policy) (Placed, error) {
-	first, err := jobs.Submit(ctx, esl.Job{Name: "predict", Tasks: predictors}, policies...)
+	first, err := jobs.Submit(ctx, controlplane.Job{Name: "predict", Tasks: predictors}, policies...)
 	if err != nil {
 		return Placed{}, err
 	}
-	second, err := jobs.Submit(ctx, esl.Job{Name: "generate", Tasks: generators})
+	second, err := jobs.Submit(ctx, controlplane.Job{Name: "generate", Tasks: generators})
 	return Placed{Predictors: first.Tasks, Generators: second.Tasks}, err
 }
 

@@ -36,7 +36,7 @@ func TestGame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := jobs.Submit(t.Context(), esl.Job{Name: "other", Tasks: []controlplane.Submission{hollow.Task(8000)}})
+		other, err := jobs.Submit(t.Context(), controlplane.Job{Name: "other", Tasks: []controlplane.Submission{hollow.Task(8000)}})
 		if err != nil {
 			t.Fatal(err)
 		}

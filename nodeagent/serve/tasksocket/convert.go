@@ -9,33 +9,25 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// set is a Set for the client of the control plane.
-type set struct {
-	name     string
-	capacity types.Quantity
-	where    controlplane.Where
-	opts     controlplane.SetOptions
-}
-
-// set converts s. Its defaults are the task's own node and the task itself.
-func (s *Set) set(self Self) (set, error) {
+// resource converts s. Its defaults are the task's own node and the task itself.
+func (s *Set) resource(self Self) (controlplane.Resource, error) {
 	if s.Name == "" {
-		return set{}, types.Errorf(types.Invalid, "name: is empty: name the resource")
+		return controlplane.Resource{}, types.Errorf(types.Invalid, "name: is empty: name the resource")
 	}
 	capacity, err := types.ParseQuantity(s.Name, s.Capacity)
 	if err != nil {
-		return set{}, types.Errorf(types.Invalid, "capacity: %w", err)
+		return controlplane.Resource{}, types.Errorf(types.Invalid, "capacity: %w", err)
 	}
-	out := set{s.Name, capacity, controlplane.OnNode(self.Node), controlplane.SetOptions{
+	out := controlplane.Resource{Name: s.Name, Capacity: capacity, Where: controlplane.OnNode(self.Node), Options: controlplane.SetOptions{
 		Declare: s.Declare, Lifetime: s.Lifetime, Owner: s.Owner, Future: s.Future,
 	}}
 	if s.Where != nil {
-		if out.where, err = s.Where.Location(); err != nil {
-			return set{}, err
+		if out.Where, err = s.Where.Location(); err != nil {
+			return controlplane.Resource{}, err
 		}
 	}
 	if s.Lifetime == types.OfTask && s.Owner == "" {
-		out.opts.Owner = self.Task
+		out.Options.Owner = self.Task
 	}
 	return out, nil
 }

@@ -32,28 +32,28 @@ func (s *Server) state(r *http.Request) (any, error) {
 }
 
 func (s *Server) set(r *http.Request, body *Set) (any, error) {
-	x, err := s.setOf(r.Context(), body)
+	x, err := s.resource(r.Context(), body)
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.cfg.Client.SetResource(r.Context(), x.name, x.capacity, x.where, x.opts)
+	res, err := s.cfg.Client.SetResource(r.Context(), x.Name, x.Capacity, x.Where, x.Options)
 	return Committed{Revision: res.Revision}, err
 }
 
-// setOf converts a Set. Its defaults are the task's own node, and the task itself or its job.
-func (s *Server) setOf(ctx context.Context, body *Set) (set, error) {
-	x, err := body.set(s.cfg.Self)
+// resource converts a Set. Its defaults are the task's own node, and the task itself or its job.
+func (s *Server) resource(ctx context.Context, body *Set) (controlplane.Resource, error) {
+	x, err := body.resource(s.cfg.Self)
 	if err == nil {
 		err = s.ownSet(body, &x)
 	}
-	if err != nil || x.opts.Lifetime != types.OfJob || x.opts.Owner != "" {
+	if err != nil || x.Options.Lifetime != types.OfJob || x.Options.Owner != "" {
 		return x, err
 	}
 	self, err := s.cfg.Client.Status(ctx, s.cfg.Self.Task)
 	if err == nil && self.Task.Job == "" {
 		err = types.Errorf(types.Invalid, "owner: this task is of no job: name one, or use lifetime task")
 	}
-	x.opts.Owner = self.Task.Job
+	x.Options.Owner = self.Task.Job
 	return x, err
 }
 
@@ -64,7 +64,7 @@ func (s *Server) launch(r *http.Request, body *Launch) (any, error) {
 	}
 	var res controlplane.Launched
 	if body.Job != nil {
-		res, err = s.cfg.Client.LaunchJob(r.Context(), controlplane.Job{ID: body.Job.ID, Name: body.Job.Name}, tasks...)
+		res, err = s.cfg.Client.LaunchJob(r.Context(), controlplane.Job{ID: body.Job.ID, Name: body.Job.Name, Tasks: tasks})
 	} else {
 		res, err = s.cfg.Client.Launch(r.Context(), tasks...)
 	}
@@ -161,11 +161,11 @@ func (s *Server) transact(r *http.Request, body *Transaction) (any, error) {
 	}
 	t := s.cfg.Client.Begin(body.If)
 	for i := range body.Set {
-		x, err := s.setOf(r.Context(), &body.Set[i])
+		x, err := s.resource(r.Context(), &body.Set[i])
 		if err != nil {
 			return nil, types.Errorf(types.Invalid, "set[%d]: %w", i, err)
 		}
-		t.SetResource(x.name, x.capacity, x.where, x.opts)
+		t.SetResource(x.Name, x.Capacity, x.Where, x.Options)
 	}
 	var out Committed
 	for i := range body.Launch {
@@ -175,7 +175,7 @@ func (s *Server) transact(r *http.Request, body *Transaction) (any, error) {
 			return nil, types.Errorf(types.Invalid, "launch[%d]: %w", i, err)
 		}
 		if l.Job != nil {
-			out.Launched = append(out.Launched, launchedOf(t.LaunchJob(controlplane.Job{ID: l.Job.ID, Name: l.Job.Name}, tasks...)))
+			out.Launched = append(out.Launched, launchedOf(t.LaunchJob(controlplane.Job{ID: l.Job.ID, Name: l.Job.Name, Tasks: tasks})))
 		} else {
 			out.Launched = append(out.Launched, Launched{Tasks: t.Launch(tasks...)})
 		}

@@ -62,7 +62,7 @@ func (s *Server) ownIDs(r *http.Request) error {
 
 // ownSet restricts what a task sets with SocketSelf: on its own node, ending with it, and nothing
 // that belongs to another task.
-func (s *Server) ownSet(body *Set, x *set) error {
+func (s *Server) ownSet(body *Set, x *controlplane.Resource) error {
 	if s.cfg.Mode == types.SocketNamespace {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (s *Server) ownSet(body *Set, x *set) error {
 	if body.Lifetime != types.Forever && body.Lifetime != types.OfTask || body.Owner != "" && body.Owner != s.cfg.Self.Task {
 		return errMode("lifetime, owner")
 	}
-	x.where = controlplane.OnNode(s.cfg.Self.Node)
-	x.opts.Lifetime, x.opts.Owner, x.opts.Own = types.OfTask, s.cfg.Self.Task, true
+	x.Where = controlplane.OnNode(s.cfg.Self.Node)
+	x.Options.Lifetime, x.Options.Owner, x.Options.Own = types.OfTask, s.cfg.Self.Task, true
 	return nil
 }

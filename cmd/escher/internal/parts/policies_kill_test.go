@@ -15,7 +15,6 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/e2e/hollow"
-	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/admission"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/types"
@@ -136,13 +135,13 @@ func outlives(t *testing.T, at int, still time.Duration) {
 		s.Task.Name = name
 		return s
 	}
-	graph, err := jobs.Submit(ctx, esl.Job{Name: "graph", Tasks: []controlplane.Submission{
+	graph, err := jobs.Submit(ctx, controlplane.Job{Name: "graph", Tasks: []controlplane.Submission{
 		called("a", "run", "1s"), called("b", "run", "1s"), called("c", "run", "1s"), called("d", "run", "1s"), called("e", "run", "1s"),
 	}}, admission.After{Tasks: map[string][]string{"b": {"a"}, "c": {"b"}, "d": {"c"}, "e": {"d"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gang, err := jobs.Submit(ctx, esl.Job{Name: "gang", Tasks: []controlplane.Submission{called("x", "run", "2500ms", "exit", "1"), called("y")}}, gang.Gang{})
+	gang, err := jobs.Submit(ctx, controlplane.Job{Name: "gang", Tasks: []controlplane.Submission{called("x", "run", "2500ms", "exit", "1"), called("y")}}, gang.Gang{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 	"github.com/escher-sched/escher/e2e/hollow"
-	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/types"
 )
@@ -51,7 +50,7 @@ func TestPoliciesOutliveTheirKeeper(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for round := range 3 {
 		led := leader(t, ctx, c, "")
-		done, err := jobs.Submit(ctx, esl.Job{ID: fmt.Sprintf("gang-%d", round), Tasks: []controlplane.Submission{
+		done, err := jobs.Submit(ctx, controlplane.Job{ID: fmt.Sprintf("gang-%d", round), Tasks: []controlplane.Submission{
 			hollow.Task(1000, "run", "30ms", "exit", "1"), hollow.Task(1000),
 		}}, gang.Gang{})
 		if err != nil {

@@ -39,11 +39,17 @@ func (i inside) State(ctx context.Context) (*cluster.State, error) {
 }
 
 // Launch submits tasks.
-func (i inside) Launch(ctx context.Context, job *controlplane.Job, tasks ...controlplane.Submission) (controlplane.Launched, error) {
-	var l tasksocket.Launch
-	if job != nil {
-		l.Job = &tasksocket.Job{ID: job.ID, Name: job.Name}
-	}
+func (i inside) Launch(ctx context.Context, tasks ...controlplane.Submission) (controlplane.Launched, error) {
+	return i.launch(ctx, nil, tasks)
+}
+
+// LaunchJob submits a job.
+func (i inside) LaunchJob(ctx context.Context, job controlplane.Job) (controlplane.Launched, error) {
+	return i.launch(ctx, &tasksocket.Job{ID: job.ID, Name: job.Name}, job.Tasks)
+}
+
+func (i inside) launch(ctx context.Context, job *tasksocket.Job, tasks []controlplane.Submission) (controlplane.Launched, error) {
+	l := tasksocket.Launch{Job: job}
 	for _, s := range tasks {
 		l.Tasks = append(l.Tasks, manifest.FromSubmission(s))
 	}

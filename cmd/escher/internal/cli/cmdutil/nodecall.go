@@ -4,15 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
 	"golang.org/x/sync/errgroup"
-	"slices"
-	"strings"
-	"sync"
-	"time"
 )
 
 // nodesAtOnce is the most nodes to ask at once.

@@ -7,10 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/escher-sched/escher/cmd/escher/internal/dev"
-	"github.com/escher-sched/escher/types"
 	"io"
 	"os"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/types"
 )
 
 // Outside is the environment of the process, which tests replace.

@@ -14,7 +14,8 @@ import (
 type Tasks interface {
 	Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error)
 	State(ctx context.Context) (*cluster.State, error)
-	Launch(ctx context.Context, job *controlplane.Job, tasks ...controlplane.Submission) (controlplane.Launched, error)
+	Launch(ctx context.Context, tasks ...controlplane.Submission) (controlplane.Launched, error)
+	LaunchJob(ctx context.Context, job controlplane.Job) (controlplane.Launched, error)
 	Wait(ctx context.Context, until controlplane.Until, ids ...string) (map[string]types.Status, error)
 	Stop(ctx context.Context, id string, opts controlplane.StopOptions) error
 }
@@ -58,12 +59,4 @@ func (o Direct) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, 
 // State reads the state of the cluster.
 func (o Direct) State(ctx context.Context) (*cluster.State, error) {
 	return cluster.ClusterState(ctx, o.Client)
-}
-
-// Launch submits tasks, as that job if it is not nil.
-func (o Direct) Launch(ctx context.Context, job *controlplane.Job, tasks ...controlplane.Submission) (controlplane.Launched, error) {
-	if job != nil {
-		return o.LaunchJob(ctx, *job, tasks...)
-	}
-	return o.Client.Launch(ctx, tasks...)
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/apply"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl/apply"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -107,7 +107,7 @@ func decide(ctx context.Context, client *controlplane.Client, docs []manifest.Do
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := d.Expand(ctx, policy.NewLibrary(client)); err != nil {
+	if err := d.Expand(ctx, builtin.New(client)); err != nil {
 		return nil, nil, err
 	}
 	for i := range d.Changes {

@@ -11,15 +11,17 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/apply"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/room"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -77,7 +79,7 @@ type placementRow struct {
 	// Node is where they would run; empty if they would wait.
 	Node string `json:"node,omitempty"`
 	// Why says what they would wait for.
-	Why *scheduler.Explanation `json:"why,omitempty"`
+	Why *why.Explanation `json:"why,omitempty"`
 }
 
 // Header returns the columns.
@@ -87,11 +89,11 @@ func (placementRow) Header() []table.Column {
 
 // Row returns the cells.
 func (p placementRow) Row() []string {
-	why := ""
+	text := ""
 	if p.Why != nil {
-		why = strings.TrimSpace(p.Why.Summary + " " + p.Why.Suggestion)
+		text = strings.TrimSpace(p.Why.Summary + " " + p.Why.Suggestion.String())
 	}
-	return []string{slashed(p.Kind, p.Name), strconv.Itoa(p.Tasks), p.Node, why}
+	return []string{slashed(p.Kind, p.Name), strconv.Itoa(p.Tasks), p.Node, text}
 }
 
 func newPlanned(ctx context.Context, f *cmdutil.Factory, docs []manifest.Document, opts apply.Options) (*planned, error) {
@@ -127,7 +129,7 @@ func placements(view *cluster.View, ns string, changes []apply.Change, now time.
 	if len(subs) == 0 {
 		return rows, nil
 	}
-	placed, err := scheduler.Plan(view, subs, ns, now)
+	placed, err := explain.Plan(view, subs, ns, now)
 	if err != nil {
 		return nil, err
 	}
@@ -155,24 +157,24 @@ func placements(view *cluster.View, ns string, changes []apply.Change, now time.
 
 // plannedWhy says why a task of a change would wait. It names the policies of the job, which act
 // only after submission.
-func plannedWhy(c *apply.Change, why *scheduler.Explanation) *scheduler.Explanation {
+func plannedWhy(c *apply.Change, x *why.Explanation) *why.Explanation {
+	e := x.In(howto.Say)
 	id, policies := c.Planned()
 	if id == "" {
-		return why
+		return &e
 	}
-	e := *why
 	for i, name := range esl.Labels(policies) {
 		prefix := id + "." + name
 		if policy.MadeUnder(prefix, e.Unmet) {
-			e.Suggestion = "Policy " + policies[i].Kind + " sees to that once it is submitted."
+			e.Suggestion = types.Textf("Policy %s sees to that once it is submitted.", policies[i].Kind)
 		}
 		if (policies[i].Kind == room.Preempt{}.Kind()) && !e.Infeasible {
-			e.Suggestion = "Policy preempt evicts tasks of lower priority for it once it is submitted, if it fits then."
+			e.Suggestion = types.Textf("Policy preempt evicts tasks of lower priority for it once it is submitted, if it fits then.")
 		}
 	}
 	for _, shared := range policy.RefersTo(builtin.Kinds(), &types.Policies{Job: id, Policies: policies}) {
 		if policy.MadeUnder(shared, e.Unmet) {
-			e.Suggestion = "How much of it there is, policy " + shared + " says."
+			e.Suggestion = types.Textf("How much of it there is, policy %s says.", shared)
 		}
 	}
 	e.Summary = strings.ReplaceAll(e.Summary, id+".", "<job>.")

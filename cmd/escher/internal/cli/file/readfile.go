@@ -1,13 +1,14 @@
 package file
 
 import (
+	"io"
+	"os"
+
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 	"github.com/spf13/cobra"
-	"io"
-	"os"
 )
 
 // AddFile adds the flag that names a file.

@@ -1,10 +1,11 @@
 package flagset
 
 import (
+	"strings"
+
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/types"
 	"github.com/spf13/cobra"
-	"strings"
 )
 
 // PlaceFlags say where a resource is.

@@ -1,9 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,9 +13,9 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -121,14 +121,14 @@ func readSome(ctx context.Context, store controlplane.Store, revision int64, pre
 }
 
 // tooMuch is the text in place of explanations.
-func tooMuch() []string {
-	return []string{fmt.Sprintf("What its policies say is left out: they go by more than %d tasks or the like.", saidAtMost)}
+func tooMuch() why.Reason {
+	return why.Say(why.Unreadable, "What its policies say is left out: they go by more than %d tasks or the like.", saidAtMost)
 }
 
 // says returns the explanations of the policies for a task.
-func (s *PolicySaying) says(task cluster.ID) []string {
+func (s *PolicySaying) says(task cluster.ID) []why.Reason {
 	if s.View == nil {
-		return tooMuch()
+		return []why.Reason{tooMuch()}
 	}
 	return esl.Why(s.View, s.Kinds, task, s.Now)
 }
@@ -138,21 +138,44 @@ func (s *PolicySaying) says(task cluster.ID) []string {
 // the first to the last.
 func (s *PolicySaying) SaysOfAll() []string {
 	if s.View == nil {
-		return tooMuch()
+		return []string{tooMuch().Summary}
 	}
 	waiting := s.waiting()
 	asked := render.Evenly(waiting, askedAtMost)
-	var all sayings
+	var all []why.Reason
 	for _, task := range asked {
-		for _, text := range s.says(task) {
-			all.Add(text)
-		}
+		all = append(all, s.says(task)...)
 	}
-	lines := all.Lines()
+	lines := mergedLines(all)
 	if len(lines) > 0 && len(asked) < len(waiting) {
 		lines = append(lines, fmt.Sprintf("(these are of %d of the %d tasks that wait: escher why TASK says it of one)", len(asked), len(waiting)))
 	}
 	return lines
+}
+
+// saidAtMostLines is the most lines of sentences.
+const saidAtMostLines = 10
+
+// mergedLines returns a line for each group of reasons that differ only in numbers, and one that
+// counts the rest.
+func mergedLines(reasons []why.Reason) []string {
+	var out []string
+	merged := why.Merge(reasons)
+	for i, m := range merged {
+		if i == saidAtMostLines {
+			more := 0
+			for _, rest := range merged[i:] {
+				more += rest.Count
+			}
+			return append(out, fmt.Sprintf("… and %d more", more))
+		}
+		line := m.Summary
+		if m.Count > 1 {
+			line = fmt.Sprintf("%d × %s", m.Count, line)
+		}
+		out = append(out, line)
+	}
+	return out
 }
 
 // waiting returns the waiting tasks of the job, or of those that refer to a shared policy.
@@ -203,22 +226,40 @@ func (s *PolicySaying) owners() map[string]string {
 	return out
 }
 
-// explain adds the policies to an explanation that names their objects, and replaces a suggestion
-// to do what a policy does.
-func (s *PolicySaying) explain(e *scheduler.Explanation) {
-	for _, prefix := range render.SortedKeys(s.owners()) {
-		policy := s.owners()[prefix]
-		name := pattern(prefix)
+// explain notes which policies made what an explanation is about, and replaces a suggestion to do
+// what a policy does.
+func (s *PolicySaying) explain(e *why.Explanation) {
+	owners := s.owners()
+	for _, prefix := range render.SortedKeys(owners) {
+		policy := owners[prefix]
 		if MadeUnder(prefix, e.Unmet) {
-			e.Suggestion = fmt.Sprintf("Policy %s sees to that. See how far it is: escher policies describe %s", policy, s.ID.ID)
+			e.Suggestion = types.Textf("Policy %s sees to that. See how far it is: escher policies describe %s", policy, s.ID.ID)
 			if s.withdrawn(policy) {
-				e.Suggestion = fmt.Sprintf("Policy %s has been withdrawn: declare it again, or stop what waits for it.", policy)
+				e.Suggestion = types.Textf("Policy %s has been withdrawn: declare it again, or stop what waits for it.", policy)
 			}
 		}
-		if at := regexp.MustCompile(`(?:^|[^\w.-])` + name).FindStringSubmatchIndex(e.Summary); at != nil && !strings.Contains(e.Summary[at[3]:], "(policy ") {
-			e.Summary = e.Summary[:at[3]] + " (policy " + policy + ")" + e.Summary[at[3]:]
+		for _, name := range namesIn(e) {
+			if MadeUnder(prefix, name) {
+				e.Notes = append(e.Notes, types.Textf("%s belongs to policy %s.", name, policy))
+			}
 		}
 	}
+}
+
+// namesIn returns the names of the resources and reservations of its namespace that an explanation
+// is about.
+func namesIn(e *why.Explanation) []string {
+	var out []string
+	for _, m := range e.Needs {
+		ns, name, reservation := m.Resource.Split()
+		if name = cmp.Or(reservation, name); ns == e.Namespace && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	if e.Unmet != "" && !slices.Contains(out, e.Unmet) {
+		out = append(out, e.Unmet)
+	}
+	return out
 }
 
 // withdrawn reports whether a policy, as named by owners, is or belongs to a shared one that does
@@ -242,17 +283,13 @@ func MadeUnder(prefix, name string) bool {
 	return name == prefix || strings.HasPrefix(name, prefix+".")
 }
 
-// pattern matches the name prefix and the names of objects below it, but not other names that begin
-// alike.
-func pattern(prefix string) string {
-	return `(` + regexp.QuoteMeta(prefix) + `(?:\.[\w.-]*\w)?)(?:[^\w-]|$)`
-}
-
 // Explained is an explanation with those of policies.
 type Explained struct {
-	scheduler.Explanation
+	why.Explanation
 	// Policies are the explanations of the job's policies, a sentence each.
 	Policies []string `json:"policies,omitempty"`
+	// Reasons are the same as data.
+	Reasons []why.Reason `json:"reasons,omitempty"`
 	// Closed names the exhausted budget of its namespace: the job and its policies cannot add
 	// anything then.
 	Closed string `json:"closed,omitempty"`
@@ -261,7 +298,7 @@ type Explained struct {
 // Sentences are the text to show: first the explanations of policies, from which the rest follows,
 // and last what delays objects that do not exist yet.
 func (e Explained) Sentences(wide bool) []string {
-	lines := append(slices.Clone(e.Policies), e.Lines(wide)...)
+	lines := append(slices.Clone(e.Policies), e.Lines(wide, howto.Say)...)
 	if e.Closed != "" {
 		lines = append(lines, e.Closed)
 	}
@@ -278,8 +315,8 @@ func ClosedText(ctx context.Context, client *controlplane.Client) (string, error
 }
 
 // Explain adds the explanations of its job's policies to an explanation.
-func Explain(ctx context.Context, client *controlplane.Client, e scheduler.Explanation, view *cluster.View, now time.Time) (Explained, error) {
-	out := Explained{Explanation: e}
+func Explain(ctx context.Context, client *controlplane.Client, e why.Explanation, view *cluster.View, now time.Time) (Explained, error) {
+	out := Explained{Explanation: e.In(howto.Say)}
 	job := jobOf(view, e)
 	if job == "" {
 		return out, nil
@@ -290,25 +327,26 @@ func Explain(ctx context.Context, client *controlplane.Client, e scheduler.Expla
 	}
 	s.explain(&out.Explanation)
 	switch {
-	case e.Kind != scheduler.KindTask:
+	case e.Kind != why.KindTask:
 		out.Policies = s.SaysOfAll()
 	case e.Phase == string(types.Pending):
-		out.Policies = s.says(cluster.ID{Namespace: e.Namespace, ID: e.ID})
+		out.Reasons = s.says(cluster.ID{Namespace: e.Namespace, ID: e.ID})
+		out.Policies = why.Summaries(out.Reasons)
 	}
 	return out, nil
 }
 
 // jobOf returns the job that an explanation is about or belongs to; empty for none.
-func jobOf(view *cluster.View, e scheduler.Explanation) string {
+func jobOf(view *cluster.View, e why.Explanation) string {
 	id := cluster.ID{Namespace: e.Namespace, ID: e.ID}
 	switch e.Kind {
-	case scheduler.KindJob:
+	case why.KindJob:
 		return e.ID
-	case scheduler.KindTask:
+	case why.KindTask:
 		if t := view.Task(id); t != nil && t.Info.V != nil {
 			return t.Info.V.Job
 		}
-	case scheduler.KindReservation:
+	case why.KindReservation:
 		if r := view.Reservations[id]; r != nil && r.Info.V != nil {
 			return r.Info.V.Job
 		}

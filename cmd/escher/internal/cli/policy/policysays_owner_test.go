@@ -5,9 +5,10 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // TestOwnerOfWhatIsMissing names the shared policy that opens a gate, even when the name of another
@@ -16,22 +17,24 @@ func TestOwnerOfWhatIsMissing(t *testing.T) {
 	s := &PolicySaying{ID: cluster.ID{Namespace: "d", ID: "rq-job"}, Kinds: builtin.Kinds(), Kept: &types.Policies{Job: "rq-job", Policies: []types.Policy{
 		{Kind: "queued", With: `{"in":"rq"}`}, {Kind: "flow", With: `{"in":"fq","as":"a"}`},
 	}}}
-	e := scheduler.Explanation{
+	waits := why.Explanation{Namespace: "d", Reason: why.Reason{
 		Summary:    "It waits for rq-job.flow.0, which is nowhere.",
-		Suggestion: "escher set-resource rq-job.flow.0 1 --cluster",
+		Suggestion: types.Textf("%s", action.SetInCluster.Of("rq-job.flow.0", "1")),
 		Unmet:      "rq-job.flow.0",
-	}
+		Needs:      []why.Missing{{Resource: "d:rq-job.flow.0"}, {Resource: "d:rq-jobs.flow.0"}},
+	}}
+	e := waits
 	s.explain(&e)
-	if want := "Policy flow of fq sees to that."; !strings.HasPrefix(e.Suggestion, want) {
+	if want := "Policy flow of fq sees to that."; !strings.HasPrefix(e.Suggestion.String(), want) {
 		t.Errorf("%q, want %q", e.Suggestion, want)
 	}
-	if want := "It waits for rq-job.flow.0 (policy flow of fq), which is nowhere."; e.Summary != want {
-		t.Errorf("%q, want %q", e.Summary, want)
+	if want := "rq-job.flow.0 belongs to policy flow of fq."; len(e.Notes) != 1 || e.Notes[0].String() != want {
+		t.Errorf("it notes %q, want %q", e.Notes, want)
 	}
 	s.View = cluster.New()
-	e = scheduler.Explanation{Suggestion: "escher set-resource rq-job.flow.0 1 --cluster", Unmet: "rq-job.flow.0"}
+	e = waits
 	s.explain(&e)
-	if want := "Policy flow of fq has been withdrawn: declare it again"; !strings.HasPrefix(e.Suggestion, want) {
+	if want := "Policy flow of fq has been withdrawn: declare it again"; !strings.HasPrefix(e.Suggestion.String(), want) {
 		t.Errorf("%q, want %q", e.Suggestion, want)
 	}
 }

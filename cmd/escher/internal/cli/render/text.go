@@ -3,13 +3,14 @@ package render
 
 import (
 	"fmt"
-	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/types"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
 )
 
 // PhaseText formats the phase of a task, and its health if it is checked.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/images"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/nodeagent/runtime/image"
 	"github.com/escher-sched/escher/types"
 )
@@ -101,14 +101,21 @@ func errPoliciesInside() error {
 
 // submit submits the tasks: as a job if there are several, or policies.
 func (l launching) submit(ctx context.Context, tasks cmdutil.Tasks) (controlplane.Launched, error) {
-	job := controlplane.Job{Name: l.subs[0].Task.Name}
+	job := controlplane.Job{
+		Name: l.subs[0].Task.Name, Tasks: l.subs, RequestDigest: controlplane.RequestDigest(l.subs, l.policies),
+	}
 	if direct, ok := tasks.(cmdutil.Direct); ok && len(l.policies) > 0 {
-		return policy.NewLibrary(direct.Client).LaunchWith(ctx, job, l.subs, l.policies)
+		jobs := builtin.New(direct.Client)
+		policies, err := jobs.ReadPolicies(l.policies)
+		if err != nil {
+			return controlplane.Launched{}, err
+		}
+		return jobs.Submit(ctx, job, policies...)
 	}
 	if len(l.subs) == 1 {
-		return tasks.Launch(ctx, nil, l.subs...)
+		return tasks.Launch(ctx, l.subs...)
 	}
-	return tasks.Launch(ctx, &job, l.subs...)
+	return tasks.LaunchJob(ctx, job)
 }
 
 func runAll(ctx context.Context, f *cmdutil.Factory, l launching, detach bool) error {

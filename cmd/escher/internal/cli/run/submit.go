@@ -9,10 +9,10 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/file"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/apply"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl/apply"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -116,7 +116,7 @@ func (s *submitFlags) submit(ctx context.Context, f *cmdutil.Factory, docs []man
 // expand adds the requests of the policies of jobs.
 func expand(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) error {
 	if direct, ok := tasks.(cmdutil.Direct); ok {
-		return d.Expand(ctx, policy.NewLibrary(direct.Client))
+		return d.Expand(ctx, builtin.New(direct.Client))
 	}
 	if d.HasPolicies() {
 		return errPoliciesInside()
@@ -132,11 +132,13 @@ func launchAll(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) erro
 	}
 	for i := range d.Changes {
 		c := &d.Changes[i]
-		var job *controlplane.Job
+		var l controlplane.Launched
+		var err error
 		if c.Kind == manifest.KindJob {
-			job = &controlplane.Job{Name: c.Name}
+			l, err = tasks.LaunchJob(ctx, controlplane.Job{Name: c.Name, Tasks: c.Submissions})
+		} else {
+			l, err = tasks.Launch(ctx, c.Submissions...)
 		}
-		l, err := tasks.Launch(ctx, job, c.Submissions...)
 		if err != nil {
 			return err
 		}

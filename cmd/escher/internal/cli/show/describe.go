@@ -11,7 +11,8 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/controlplane/why"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -47,8 +48,8 @@ func NewDescribe(f *cmdutil.Factory) *cobra.Command {
 				return showPolicies(f, ctx, client, shared)
 			}
 			d := describing{f: f, client: client, env: env, now: time.Now()}
-			var e scheduler.Explanation
-			if e, d.view, err = scheduler.Why(ctx, client.Store(), subject(it, client.Namespace()), d.now); err != nil {
+			var e why.Explanation
+			if e, d.view, err = explain.Why(ctx, client.Store(), subject(it, client.Namespace()), d.now); err != nil {
 				return err
 			}
 			if d.why, err = policy.Explain(ctx, client, e, d.view, d.now); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/controlplane/why"
+	"github.com/escher-sched/escher/scheduler/explain"
 )
 
 const whyHelp = `Says in one sentence where something is, above all why it waits, and what to do about
@@ -46,7 +47,7 @@ func NewWhy(f *cmdutil.Factory) *cobra.Command {
 			}
 			done := f.Progress("reading the cluster")
 			now := time.Now()
-			e, view, err := scheduler.Why(ctx, client.Store(), subject(it, client.Namespace()), now)
+			e, view, err := explain.Why(ctx, client.Store(), subject(it, client.Namespace()), now)
 			var all policy.Explained
 			if err == nil {
 				all, err = policy.Explain(ctx, client, e, view, now)
@@ -69,10 +70,10 @@ func NewWhy(f *cmdutil.Factory) *cobra.Command {
 }
 
 // subject returns the subject of an explanation.
-func subject(t cmdutil.Named, ns string) scheduler.Subject {
-	kind := map[controlplane.Kind]scheduler.Kind{
-		controlplane.Tasks: scheduler.KindTask, controlplane.Jobs: scheduler.KindJob,
-		controlplane.Reservations: scheduler.KindReservation, controlplane.Nodes: scheduler.KindNode,
+func subject(t cmdutil.Named, ns string) explain.Subject {
+	kind := map[controlplane.Kind]why.Kind{
+		controlplane.Tasks: why.KindTask, controlplane.Jobs: why.KindJob,
+		controlplane.Reservations: why.KindReservation, controlplane.Nodes: why.KindNode,
 	}[t.Kind]
-	return scheduler.Subject{Kind: kind, Namespace: ns, ID: t.ID}
+	return explain.Subject{Kind: kind, Namespace: ns, ID: t.ID}
 }
