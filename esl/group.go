@@ -2,7 +2,6 @@ package esl
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -196,5 +195,5 @@ func (g *Group) named(i int, kind string, err error) error {
 
 // Invalid returns an error that names a parameter.
 func Invalid(format string, args ...any) error {
-	return types.Errorf(types.Invalid, "%w", fmt.Errorf(format, args...))
+	return types.Errorf(types.Invalid, format, args...)
 }

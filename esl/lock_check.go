@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // lockable refuses requests that cannot be reserved, and says what to do.
@@ -42,8 +43,8 @@ func (g *Group) lockable() error {
 func (g *Group) fewEnough(each, marks int) error {
 	n := len(g.Tasks)
 	if bundles := (n + each - 1) / each; bundles > types.MaxBundles {
-		return Invalid("tasks: %d are %d bundles to be locked at once, with %d on a node together, and %d is the most: have fewer tasks, or of a gang more on each node (perNode; escher run --per-node)",
-			n, bundles, each, types.MaxBundles)
+		return Invalid("tasks: %d are %d bundles to be locked at once, with %d on a node together, and %d is the most: have fewer tasks, or of a gang more on each node (%s)",
+			n, bundles, each, types.MaxBundles, action.TaskPerNode.Of())
 	}
 	const markCost = 2 // checks that it is neither on nodes nor cluster-wide
 	if most := (g.ops - PlanBase) / markCost; g.ops > 0 && marks > most {

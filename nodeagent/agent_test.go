@@ -15,6 +15,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // bubble runs a test with an agent in simulated time.
@@ -243,6 +244,21 @@ func TestNeverRuns(t *testing.T) {
 			})
 		})
 	}
+	t.Run("in the words of a program", func(t *testing.T) {
+		rt := simruntime.Config{Script: func(nodeagent.Container) (simruntime.Behaviour, error) {
+			return simruntime.Behaviour{}, types.Errorf(types.NotFound, "find image: there is none: %s", action.LoadImage.Of())
+		}}
+		bubble(t, rt, func(t *testing.T, b *bench) {
+			b.crash()
+			b.cfg.Say = func(a action.Action) string { return "say " + a.String() }
+			b.start()
+			b.bind("a")
+			synctest.Wait()
+			if r := b.expect("a", types.ReportExited); r.Reason != "find image: there is none: say load the image onto the node" {
+				t.Errorf("%+v", r)
+			}
+		})
+	})
 	t.Run("no spec", func(t *testing.T) {
 		bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
 			b.bind("a", func(x *types.Binding) { x.Spec = "gone" })

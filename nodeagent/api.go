@@ -11,6 +11,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // The methods below are what package nodeapi needs of an agent.
@@ -71,9 +72,9 @@ func (a *Agent) ContainerOf(ns, id string, attempt int) (string, error) {
 	t := a.attemptLocked(ns, id, attempt)
 	switch {
 	case t == nil:
-		return "", types.Errorf(types.NotFound, "find attempt %d of task %s: it is not on node %s: escher describe %s says where it is", attempt, id, a.cfg.Node, id)
+		return "", types.Errorf(types.NotFound, "find attempt %d of task %s: it is not on node %s: to find it: %s", attempt, id, a.cfg.Node, action.Describe.Of(id))
 	case t.seen.Container != Running:
-		return "", types.Errorf(types.Precondition, "find the container of task %s: it does not run, it is %s: wait for it with escher wait --until running %s", id, t.seen.Container, id)
+		return "", types.Errorf(types.Precondition, "find the container of task %s: it does not run, it is %s: %s", id, t.seen.Container, action.AwaitRunning.Of(id))
 	}
 	return t.id, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Config describes the node of an agent and what the agent works with. Store, Runtime, Cluster and
@@ -63,6 +64,9 @@ type Config struct {
 	Metrics *Metrics
 	// Logger logs what the agent does; nil means no log.
 	Logger *zap.Logger
+	// Say renders the actions in the reasons of reports and events, which people read; nil means
+	// neutral words.
+	Say action.Renderer
 
 	// BootClock returns the time since the machine booted, suspended time included; nil means
 	// CLOCK_BOOTTIME. BootID identifies the boot; "" means the kernel's. Tests set both.
@@ -120,6 +124,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
+	}
+	if c.Say == nil {
+		c.Say = action.Action.String
 	}
 	if c.BootClock == nil {
 		c.BootClock = watchdog.BootTime

@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // decide is Next without the pause after a failure.
@@ -240,13 +241,6 @@ const deadlinePassed = "its deadline passed"
 
 func overran(d *Desired) string { return fmt.Sprintf("ran longer than %s", d.MaxRun) }
 
-func times(restarts int) string {
-	if restarts == 1 {
-		return "1 restart"
-	}
-	return fmt.Sprintf("%d restarts", restarts)
-}
-
 // ending decides for a process that got its stop signal.
 func ending(d *Desired, s *Seen, now time.Time) Action {
 	at := s.Signalled.Add(grace(d))
@@ -327,7 +321,7 @@ func exitOf(d *Desired, s *Seen, exit *Exit) *types.Report {
 		r.Reason, r.Cause = unhealthyText(s), ""
 	}
 	if s.Failed == nil && s.Restart > 0 && (s.Cause == "" && exit.Code != 0 || s.Cause == Unhealthy) {
-		r.Reason = strings.TrimPrefix(fmt.Sprintf("%s, after %s", r.Reason, times(s.Restart)), ", ")
+		r.Reason = strings.TrimPrefix(fmt.Sprintf("%s, after %s", r.Reason, words.Count(s.Restart, "restart")), ", ")
 	}
 	return r
 }

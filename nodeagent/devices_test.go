@@ -146,7 +146,7 @@ func TestCapacityAndDevices(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := agent.Run(ctx); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "gpu=4") || !strings.Contains(err.Error(), "--gpus none") {
+		if err := agent.Run(ctx); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "gpu=4") || !strings.Contains(err.Error(), "gpus none") {
 			t.Error(err)
 		}
 		if b.get(controlplane.NodeKey("n1")).Key != "" {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // The scheduler gives a device to one whole holder, according to the store. A process can outlive
@@ -47,7 +47,7 @@ func mayHave(wanted []types.DeviceShare, known []types.Device, others []holder) 
 		}
 		if sum > whole && len(holders) > 0 {
 			slices.Sort(holders)
-			return types.Errorf(types.Unavailable, "wait for device %s: it is held by %s, not known to have ended", w.ID, strings.Join(holders, " and "))
+			return types.Errorf(types.Unavailable, "wait for device %s: it is held by %s, not known to have ended", w.ID, words.List(holders, 8))
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 const (
@@ -78,7 +79,7 @@ func (a *Agent) leaveAlone(found, known []types.Device) []types.Device {
 		}
 	}
 	if !slices.Equal(left, a.leftAlone) && len(left) > 0 {
-		a.log.Warn("devices are left alone: a capacity of them is given. Leave it out, or do not look for devices (--gpus none)", zap.String("resource", strings.Join(left, " ")))
+		a.log.Warn("devices are left alone: a capacity of them is given. Leave it out, or do not look for devices (gpus none)", zap.String("resource", strings.Join(left, " ")))
 	}
 	a.leftAlone = left
 	return kept
@@ -135,7 +136,8 @@ func withDevices(capacity types.Requests, all []types.Device) (types.Requests, e
 		case given == 0:
 			amounts[name] += whole
 		case !devices.IsGone(d.Unhealthy):
-			return nil, types.Errorf(types.Invalid, "capacity: %s=%s is given, and this machine has devices of it, such as %s: leave it out, or do not look for devices (--gpus none)", name, given.Format(d.Resource), d.ID)
+			return nil, types.Errorf(types.Invalid, "capacity: %s=%s is given, and this machine has devices of it, such as %s: leave it out, or do not look for devices (%s)",
+				name, given.Format(d.Resource), d.ID, action.AgentNoGPUs.Of())
 		}
 	}
 	return types.NewRequests(amounts), nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // AllowedMount is a path of the machine that tasks may mount, with everything below it.
@@ -90,7 +91,8 @@ func (c *Config) source(id string, i int, m types.Mount) (string, error) {
 	case allowed(c.AllowMounts, real, m.ReadOnly):
 		return real, nil
 	case allowed(c.AllowMounts, real, true):
-		return "", types.Errorf(types.Invalid, "mount %s: node %s allows it read-only: mount it read-only, or start the node's agent with --allow-mount for writing", m.Source, c.Node)
+		return "", types.Errorf(types.Invalid, "mount %s: node %s allows it read-only: mount it read-only, or %s %s for writing", m.Source, c.Node,
+			action.StartAgentWith.Of(), action.AllowMount.Of(m.Source))
 	}
 	return "", c.errNotAllowed(m.Source, real)
 }
@@ -100,7 +102,8 @@ func (c *Config) errNotAllowed(source, real string) error {
 	if filepath.Clean(source) != real {
 		leads = ", where it leads to,"
 	}
-	return types.Errorf(types.Invalid, "mount %s: node %s does not allow %s%s to be mounted: start its agent (or escher dev) with --allow-mount %s", source, c.Node, real, leads, real)
+	return types.Errorf(types.Invalid, "mount %s: node %s does not allow %s%s to be mounted: %s %s", source, c.Node, real, leads,
+		action.StartAgentWith.Of(), action.AllowMount.Of(real))
 }
 
 // allowed reports whether a path, without links, may be mounted.

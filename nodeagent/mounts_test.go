@@ -59,7 +59,7 @@ func TestMounts(t *testing.T) {
 		"a link to it":           {types.Mount{Source: "elsewhere", Target: "/data"}, "/open"},
 		"to read":                {types.Mount{Source: "fixed", Target: "/data", ReadOnly: true}, "/fixed"},
 		"to write where not":     {types.Mount{Source: "fixed", Target: "/data"}, "read-only"},
-		"what is not allowed":    {types.Mount{Source: "closed", Target: "/data"}, "--allow-mount " + dir + "/closed"},
+		"what is not allowed":    {types.Mount{Source: "closed", Target: "/data"}, "start its agent with allow-mount " + dir + "/closed"},
 		"a link that leads out":  {types.Mount{Source: "open/out", Target: "/data"}, "does not allow " + dir + "/closed"},
 		"a way that leads out":   {types.Mount{Source: "open/../closed", Target: "/data"}, "does not allow"},
 		"what begins the same":   {types.Mount{Source: "open2", Target: "/data"}, "does not allow"},

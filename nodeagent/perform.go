@@ -92,7 +92,7 @@ func (t *task) never(code int, err error) {
 	t.changed(func(s *Seen) {
 		if s.Container != Running && s.Container != Exited {
 			t.note(StepFailed, "%s", err)
-			s.Failed = &Exit{Code: code, Reason: reasonOf(err), At: time.Now()}
+			s.Failed = &Exit{Code: code, Reason: t.a.cfg.reasonOf(err), At: time.Now()}
 		}
 	})
 }

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 const (
@@ -50,18 +51,19 @@ func (p Permissions) permits() map[string]types.Quantity {
 // request the resources of permits, or the node's configuration has changed since.
 func (p Permissions) check(node string, spec *types.Spec) error {
 	has := p.permits()
-	var lacks []string
+	lacks := types.Textf("%s", action.StartAgentWith.Of())
+	lacking := false
 	for _, id := range spec.Permits() {
-		if flag, _ := id.Permit(); has[string(id)] == 0 {
-			lacks = append(lacks, flag)
+		if allow, _ := id.Permit(); has[string(id)] == 0 {
+			lacks, lacking = types.Textf("%s %s", lacks, allow), true
 		}
 	}
-	if len(lacks) > 0 {
-		return types.Errorf(types.Invalid, "run it with such rights: node %s does not permit them: start its agent (or escher dev) with %s", node, strings.Join(lacks, " "))
+	if lacking {
+		return types.Errorf(types.Invalid, "run it with such rights: node %s does not permit them: %s", node, lacks)
 	}
 	if most := p.maxPids(); spec.Pids > most {
-		return types.Errorf(types.Invalid, "pids: %d are asked for, and node %s gives %d at most: ask for less, or start its agent (or escher dev) with --max-pids %d",
-			spec.Pids, node, most, spec.Pids)
+		return types.Errorf(types.Invalid, "pids: %d are asked for, and node %s gives %d at most: ask for less, or %s %s",
+			spec.Pids, node, most, action.StartAgentWith.Of(), action.MaxPids.Of(strconv.Itoa(spec.Pids)))
 	}
 	return nil
 }
@@ -78,8 +80,8 @@ func (p Permissions) usual(of int) int64 { return int64(min(cmp.Or(of, DefaultPi
 func (c Config) validatePermissions() error {
 	var errs []error
 	for _, r := range c.Capacity {
-		if flag, ok := types.ResourceID(r.Name).Permit(); ok {
-			errs = append(errs, fmt.Errorf("capacity.%s: cannot be set: it follows from %s", r.Name, flag))
+		if allow, ok := types.ResourceID(r.Name).Permit(); ok {
+			errs = append(errs, types.Errorf(types.Invalid, "capacity.%s: cannot be set: it follows from %s", r.Name, allow))
 		}
 	}
 	for _, name := range c.Permissions.Capabilities {

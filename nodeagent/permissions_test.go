@@ -18,13 +18,13 @@ func TestPermissions(t *testing.T) {
 	}{
 		"nothing asked":         {Permissions{}, types.Spec{}, "", DefaultPids},
 		"what every node gives": {Permissions{}, types.Spec{CapAdd: []string{"AUDIT_WRITE"}, CapDrop: []string{"ALL"}, Pids: DefaultMaxPids}, "", DefaultMaxPids},
-		"privileged":            {Permissions{}, types.Spec{Privileged: true}, "node n1 does not permit them: start its agent (or escher dev) with --allow-privileged", 0},
-		"capabilities":          {Permissions{}, types.Spec{CapAdd: []string{"NET_ADMIN", "SYS_TIME"}}, "with --allow-cap NET_ADMIN --allow-cap SYS_TIME", 0},
-		"one of two":            {allowed, types.Spec{CapAdd: []string{"NET_ADMIN", "SYS_TIME"}}, "with --allow-cap SYS_TIME", 0},
+		"privileged":            {Permissions{}, types.Spec{Privileged: true}, "node n1 does not permit them: start its agent with allow-privileged", 0},
+		"capabilities":          {Permissions{}, types.Spec{CapAdd: []string{"NET_ADMIN", "SYS_TIME"}}, "with allow-cap NET_ADMIN allow-cap SYS_TIME", 0},
+		"one of two":            {allowed, types.Spec{CapAdd: []string{"NET_ADMIN", "SYS_TIME"}}, "with allow-cap SYS_TIME", 0},
 		"allowed":               {allowed, types.Spec{CapAdd: []string{"NET_ADMIN", "SYS_PTRACE"}, Pids: 7}, "", 7},
 		"allowed privileged":    {allowed, types.Spec{Privileged: true}, "", 100},
 		"pids":                  {Permissions{}, types.Spec{Pids: DefaultMaxPids + 1}, "pids: 32769 are asked for, and node n1 gives 32768 at most", 0},
-		"fewer pids":            {allowed, types.Spec{Pids: 101}, "start its agent (or escher dev) with --max-pids 101", 0},
+		"fewer pids":            {allowed, types.Spec{Pids: 101}, "start its agent with max-pids 101", 0},
 	} {
 		err := test.permissions.check("n1", &test.spec)
 		switch {
@@ -60,7 +60,7 @@ func TestValidatePermissions(t *testing.T) {
 		{Config{Permissions: Permissions{Capabilities: []string{"NET_ADMIN"}, MaxPids: 9}}, ""},
 		{Config{Permissions: Permissions{Capabilities: []string{"ALL"}}}, `allow-cap: "ALL" is no capability to be named`},
 		{Config{Permissions: Permissions{MaxPids: -1}}, "max-pids: -1 is out of range"},
-		{Config{Capacity: types.Requests{{Name: "escher.io/privileged", Amount: 1000}}}, "capacity.escher.io/privileged: cannot be set: it follows from --allow-privileged"},
+		{Config{Capacity: types.Requests{{Name: "escher.io/privileged", Amount: 1000}}}, "capacity.escher.io/privileged: cannot be set: it follows from allow-privileged"},
 	} {
 		err := test.config.validatePermissions()
 		if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {

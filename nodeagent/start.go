@@ -152,7 +152,7 @@ func (t *task) started(what Started, err error) {
 func (t *task) cannotRun(code int, err error) {
 	t.log.Info("cannot run", zap.Error(err))
 	t.note(StepFailed, "%s", err)
-	t.seen.Container, t.seen.Failed = Absent, &Exit{Code: code, Reason: reasonOf(err), At: time.Now()}
+	t.seen.Container, t.seen.Failed = Absent, &Exit{Code: code, Reason: t.a.cfg.reasonOf(err), At: time.Now()}
 	t.a.cfg.Metrics.started("never")
 }
 

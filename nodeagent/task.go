@@ -158,7 +158,7 @@ func (t *task) failed(err error) {
 	if t.a.fenced {
 		wait = min(wait, whileFenced)
 	}
-	trouble := reasonOf(err)
+	trouble := t.a.cfg.reasonOf(err)
 	if t.seen.Trouble != trouble {
 		t.note(StepTrouble, "%s", trouble)
 		t.log.Warn("to be tried again", zap.String("error", trouble))
@@ -167,8 +167,8 @@ func (t *task) failed(err error) {
 }
 
 // reasonOf returns an error as the reason of a report, cut to the permitted length.
-func reasonOf(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\ngoroutine ") // the stack of a panic is for the log
+func (c *Config) reasonOf(err error) string {
+	text, _, _ := strings.Cut(types.Render(err, c.Say), "\ngoroutine ") // the stack of a panic is for the log
 	return types.CutReason(text)
 }
 

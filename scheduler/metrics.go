@@ -41,7 +41,7 @@ func NewMetrics() *Metrics {
 		commit:      set.Histogram("commit_seconds", "From a decision until the answer of the store, in seconds.", 5e-4, 2, 14),
 		waited:      set.Histogram("wait_seconds", "From the submission of a task or reservation until it was bound or granted, in seconds.", 1e-3, 4, 12),
 		waiting:     set.Gauge("waiting", "Tasks and reservations that wait to be placed."),
-		quarantined: set.Gauge("quarantined_values", "Stored values that cannot be read: their keys count as absent. escher audit lists them."),
+		quarantined: set.Gauge("quarantined_values", "Stored values that cannot be read: their keys count as absent. An audit lists them."),
 		inFlight:    set.Gauge("transactions_in_flight", "Transactions that are not answered yet."),
 		shapes: set.Gauges("shapes",
 			"Sets of what waits for the same, by state: ready to be tried, lacking a resource, or stalled for what is in flight.", "state"),

@@ -3,6 +3,8 @@ package types
 import (
 	"slices"
 	"strings"
+
+	"github.com/escher-sched/escher/types/action"
 )
 
 // CPULimit is the limit of cpu beyond the task's request. In any case, the requests are the tasks'
@@ -34,14 +36,14 @@ const (
 // escher.io/cap-NET_ADMIN for NET_ADMIN.
 func PermitCapability(name string) ResourceID { return ResourceID(permitsCap + name) }
 
-// Permit returns the agent's flag that the permit requires, such as --allow-cap NET_ADMIN; ok is
-// false for other resources.
-func (id ResourceID) Permit() (flag string, ok bool) {
+// Permit returns the setting of an agent that the permit requires, such as the permission to add
+// NET_ADMIN; ok is false for other resources.
+func (id ResourceID) Permit() (setting action.Action, ok bool) {
 	if id == PermitPrivileged {
-		return "--allow-privileged", true
+		return action.AllowPrivileged.Of(), true
 	}
 	name, ok := strings.CutPrefix(string(id), permitsCap)
-	return "--allow-cap " + name, ok
+	return action.AllowCapability.Of(name), ok
 }
 
 // capabilities lists those of Linux 6.18 (capabilities(7)), without CAP_.

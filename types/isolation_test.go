@@ -83,9 +83,9 @@ func TestPermits(t *testing.T) {
 	if err := task.Validate(); err != nil {
 		t.Error(err)
 	}
-	for id, want := range map[ResourceID]string{PermitPrivileged: "--allow-privileged", PermitCapability("BPF"): "--allow-cap BPF", "gpu": "", "acme.com/privileged": ""} {
-		if flag, ok := id.Permit(); ok != (want != "") || ok && flag != want {
-			t.Errorf("%s: %q, %t", id, flag, ok)
+	for id, want := range map[ResourceID]string{PermitPrivileged: "allow-privileged", PermitCapability("BPF"): "allow-cap BPF", "gpu": "", "acme.com/privileged": ""} {
+		if setting, ok := id.Permit(); ok != (want != "") || ok && setting.String() != want {
+			t.Errorf("%s: %q, %t", id, setting, ok)
 		}
 	}
 }

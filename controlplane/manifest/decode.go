@@ -114,6 +114,9 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 		d.policy(n, p, path)
 		return
 	}
+	if _, ok := v.Addr().Interface().(*With); ok {
+		return // decoded by the kind of the policy
+	}
 	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok {
 		switch err := unmarshal(n, u); {
 		case err != nil:

@@ -6,7 +6,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -80,25 +82,40 @@ type SharedPolicy struct {
 // Stored returns its stored form.
 func (p Policy) Stored() types.Policy { return types.Policy{Kind: p.Name, With: string(p.With)} }
 
+// Made is a policy as its kind has it.
+type Made struct {
+	Name string
+	// Parameters is a pointer as returned by New of its kind, or With for an unknown kind.
+	Parameters any
+}
+
 // ReadPolicy parses a policy written as NAME or NAME={JSON}, and checks its parameters. Invalid:
 // the error names all that is wrong.
-func ReadPolicy(text string, known Policies) (Policy, error) {
+func ReadPolicy(text string, known Policies) (Made, error) {
 	name, with, given := strings.Cut(text, "=")
-	n := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
-		{Kind: yaml.ScalarNode, Tag: "!!str", Value: "name"}, {Kind: yaml.ScalarNode, Tag: "!!str", Value: name},
-	}}
-	if given {
-		var parsed yaml.Node
-		text := yaml.NewDecoder(strings.NewReader(with))
-		if err := text.Decode(&parsed); err != nil || len(parsed.Content) == 0 || text.Decode(new(yaml.Node)) != io.EOF {
-			return Policy{}, types.Errorf(types.Invalid, "%s: %q is not an object: write it such as %s='{\"field\": 1}'", name, with, name)
-		}
-		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "with"}, parsed.Content[0])
+	if !given {
+		return makePolicy(name, &yaml.Node{Kind: yaml.MappingNode}, known)
 	}
+	var parsed yaml.Node
+	d := yaml.NewDecoder(strings.NewReader(with))
+	if err := d.Decode(&parsed); err != nil || len(parsed.Content) == 0 || d.Decode(new(yaml.Node)) != io.EOF {
+		return Made{}, types.Errorf(types.Invalid, "%s: %q is not an object: write it such as %s='{\"field\": 1}'", name, with, name)
+	}
+	return makePolicy(name, parsed.Content[0], known)
+}
+
+// MakePolicy makes a policy with written parameters, and checks them. Their values are texts, whole
+// numbers, times, and lists and maps of these. Invalid: the error names all that is wrong.
+func MakePolicy(name string, with map[string]any, known Policies) (Made, error) {
+	return makePolicy(name, written(with), known)
+}
+
+func makePolicy(name string, with *yaml.Node, known Policies) (Made, error) {
+	n := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{written("name"), written(name), written("with"), with}}
 	d := &decoder{known: known}
-	var out Policy
+	out := Made{Name: name}
 	if d.plain(n, "") {
-		d.policy(n, &out, "")
+		out = d.made(n, "")
 	}
 	var all []string
 	for _, p := range d.problems {
@@ -110,18 +127,66 @@ func ReadPolicy(text string, known Policies) (Policy, error) {
 	return out, nil
 }
 
-// policy decodes a policy, with the parameters of its kind.
-func (d *decoder) policy(n *yaml.Node, p *Policy, path string) {
-	if n.Kind == yaml.ScalarNode {
-		d.wrong(n, path, "%s is given: write {name: %s}", shown(n), n.Value)
-		return
+// written returns a value as the decoder reads it.
+func written(v any) *yaml.Node {
+	switch v := v.(type) {
+	case string:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: v}
+	case time.Duration:
+		return written(v.String())
+	case int:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.Itoa(v)}
+	case []string:
+		list := &yaml.Node{Kind: yaml.SequenceNode}
+		for _, one := range v {
+			list.Content = append(list.Content, written(one))
+		}
+		return list
+	case []any:
+		list := &yaml.Node{Kind: yaml.SequenceNode}
+		for _, one := range v {
+			list.Content = append(list.Content, written(one))
+		}
+		return list
+	case map[string]any:
+		object := &yaml.Node{Kind: yaml.MappingNode}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			object.Content = append(object.Content, written(name), written(v[name]))
+		}
+		return object
 	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+}
+
+// policy decodes a policy into the form of files.
+func (d *decoder) policy(n *yaml.Node, p *Policy, path string) {
 	before := len(d.problems)
-	d.object(n, reflect.ValueOf(p).Elem(), path)
+	made := d.made(n, path)
+	p.Name = made.Name
 	if len(d.problems) > before {
 		return
 	}
-	at := valueOf(n, "name")
+	text, err := json.Marshal(made.Parameters)
+	if err != nil {
+		d.wrong(valueOf(n, "with"), below(path, "with"), "%s", err)
+		return
+	}
+	p.With = With(text).stored()
+}
+
+// made decodes a policy, with the parameters of its kind.
+func (d *decoder) made(n *yaml.Node, path string) Made {
+	if n.Kind == yaml.ScalarNode {
+		d.wrong(n, path, "%s is given: write {name: %s}", shown(n), n.Value)
+		return Made{}
+	}
+	before := len(d.problems)
+	var p Policy
+	d.object(n, reflect.ValueOf(&p).Elem(), path)
+	if len(d.problems) > before {
+		return Made{Name: p.Name}
+	}
+	at, with, in := valueOf(n, "name"), valueOf(n, "with"), below(path, "with")
 	kind, known := d.known[p.Name]
 	switch {
 	case !known && strings.Contains(p.Name, "/"):
@@ -129,17 +194,20 @@ func (d *decoder) policy(n *yaml.Node, p *Policy, path string) {
 			_, text, _ := strings.Cut(err.Error(), ": ")
 			d.wrong(at, below(path, "name"), "%s", text)
 		}
-		if with := valueOf(n, "with"); with.Kind != yaml.MappingNode {
-			d.wrong(with, below(path, "with"), "%s is given: write fields", shown(with))
+		if with.Kind != yaml.MappingNode {
+			d.wrong(with, in, "%s is given: write fields", shown(with))
+		} else if err := unmarshal(with, &p.With); err != nil {
+			d.wrong(with, in, "%s", err)
 		}
-		p.With = p.With.stored()
+		return Made{p.Name, p.With.stored()}
 	case !known:
 		d.wrong(at, below(path, "name"), "%q is unknown: %s, or another party's policy with a domain, such as acme.com/even", p.Name, d.meant(p.Name))
 	case !kind.fits(d.shared):
 		d.wrong(at, below(path, "name"), "%s", misplaced(p.Name, kind.Shared))
 	default:
-		d.parameters(valueOf(n, "with"), kind, p, below(path, "with"))
+		return Made{p.Name, d.parameters(with, kind, in)}
 	}
+	return Made{Name: p.Name}
 }
 
 // meant suggests a policy for an unknown name.
@@ -176,23 +244,18 @@ func valueOf(n *yaml.Node, name string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
 }
 
-// parameters decodes the parameters of a policy, and encodes them in the form of its kind.
-func (d *decoder) parameters(n *yaml.Node, kind PolicyKind, p *Policy, path string) {
+// parameters decodes the parameters of a policy of a kind.
+func (d *decoder) parameters(n *yaml.Node, kind PolicyKind, path string) any {
 	before := len(d.problems)
 	into := kind.New()
 	d.object(n, reflect.ValueOf(into).Elem(), path)
 	if len(d.problems) > before {
-		return
+		return nil
 	}
 	if v, ok := into.(interface{ Validate() error }); ok {
 		d.told(n, v.Validate(), path)
 	}
-	text, err := json.Marshal(into)
-	if err != nil {
-		d.wrong(n, path, "%s", err)
-		return
-	}
-	p.With = With(text).stored()
+	return into
 }
 
 // told adds the problems of fields of n, one line each that begins with the path of its field.

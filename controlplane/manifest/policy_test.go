@@ -1,6 +1,7 @@
 package manifest_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -155,6 +156,16 @@ func TestTasksHaveNoPolicies(t *testing.T) {
 	refused(t, err, text, "f:7: policies: is unknown: it belongs to a job: write kind: Job, with the task as its template")
 }
 
+// stored returns the stored form of a policy.
+func stored(t *testing.T, p manifest.Made) types.Policy {
+	t.Helper()
+	text, err := json.Marshal(p.Parameters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return types.Policy{Kind: p.Name, With: strings.TrimPrefix(string(text), "{}")}
+}
+
 func TestPolicyOnALine(t *testing.T) {
 	for text, want := range map[string]types.Policy{
 		`pack={"over": "left"}`:      {Kind: "pack", With: `{"over":"left"}`},
@@ -163,8 +174,8 @@ func TestPolicyOnALine(t *testing.T) {
 		"a.b/c={x: 1}":               {Kind: "a.b/c", With: `{"x":1}`},
 	} {
 		p, err := manifest.ReadPolicy(text, known())
-		if err != nil || p.Stored() != want {
-			t.Errorf("%s: %+v, %v", text, p.Stored(), err)
+		if got := stored(t, p); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 	for text, says := range map[string]string{

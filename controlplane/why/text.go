@@ -49,7 +49,7 @@ func (e Explanation) Lines(wide bool, voice action.Renderer) []string {
 		p.lines, p.cut = p.lines[:MaxLines-1], true
 	}
 	if p.cut {
-		p.lines = append(p.lines, "  … -o wide shows all of it")
+		p.lines = append(p.lines, "  … "+voice(action.ExplainFully.Of()))
 	}
 	return p.lines
 }

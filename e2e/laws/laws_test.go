@@ -36,6 +36,11 @@ func TestLawsFind(t *testing.T) {
 		{"logs", "a.go", "func f() { c.log.Info(`Done`); c.log.Warn(text); zap.NewNop() }", 2},
 		{"english", "a.go", "func f() bool { return strings.Contains(s.Reason, `memory`) || re.MatchString(e.Suggestion) || strings.HasPrefix(x.Summary[3:], `a`) }", 3},
 		{"english", "a.go", "func f() bool { return strings.Contains(s.Name, `memory`) || strings.TrimSpace(s.Reason) == `` }", 0},
+		{"commands", "scheduler/a.go", "const a, b, c, d = `use escher run`, `escher ` + verb, `raise it with --count`, `raise it with --` + flag", 4},
+		{"commands", "esl/a.go", "const a, b, c = `Escher runs it`, `/run/escher is full`, `start etcd with --max-txn-ops=9`\nvar args = append(args, `--`)", 0},
+		{"commands", "esl/a.go", "const a, b = `use escher run`, `raise it with --count`", 1},
+		{"commands", "cmd/a.go", "const a = `escher run`", 0},
+		{"commands", "esl/a_test.go", "const a = `escher run`", 0},
 		{"leftovers", "a.go", "// TODO: later", 1},
 	} {
 		s, err := parse(test.path, []byte("package a\n"+test.text))

@@ -88,6 +88,7 @@ func laws() map[string]func(source) []string {
 		"leftovers": leftovers,
 		"logs":      logs,
 		"english":   english,
+		"commands":  commands,
 	}
 }
 

@@ -45,6 +45,14 @@ func (OnFailure) Choices() []string { return []string{string(FailToo), string(Ru
 // Kind returns after.
 func (After) Kind() string { return "after" }
 
+// Describe says what the policy does, and its flags.
+func (After) Describe() esl.Description {
+	return esl.Description{Does: "tasks begin when others, of the job or of other jobs, have succeeded", Flags: []esl.Flag{{
+		Name: "after", Usage: "begin when all tasks of this job, or this task, by id or name, have succeeded; repeat for several",
+		Texts: esl.Sets[[]string]("jobs"), Values: esl.Values{Jobs: true},
+	}}}
+}
+
 // Validate checks the parameters without the tasks.
 func (p After) Validate() error {
 	var errs []error

@@ -28,6 +28,11 @@ type Barrier struct {
 // Kind returns barrier.
 func (Barrier) Kind() string { return "barrier" }
 
+// Describe says what the policy does.
+func (Barrier) Describe() esl.Description {
+	return esl.Description{Does: "tasks begin when so many others are there"}
+}
+
 // Validate checks the parameters without the tasks.
 func (p Barrier) Validate() error {
 	var errs []error

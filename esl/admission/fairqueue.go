@@ -32,6 +32,11 @@ type FairQueue struct {
 // Kind returns fair-queue.
 func (FairQueue) Kind() string { return "fair-queue" }
 
+// Describe says what the policy does.
+func (FairQueue) Describe() esl.Description {
+	return esl.Description{Does: "tasks are let in by the weights of their flows", OnlyDeclared: true}
+}
+
 // Apply refuses: jobs name it by Flow.
 func (FairQueue) Apply(*esl.Group) error {
 	return esl.Invalid("fair-queue is shared: declare it under an id, and have jobs name it by the policy flow")
@@ -288,6 +293,19 @@ type Flow struct {
 
 // Kind returns flow.
 func (Flow) Kind() string { return "flow" }
+
+// Describe says what the policy does, and its flags.
+func (Flow) Describe() esl.Description {
+	return esl.Description{Does: "the tasks wait in a fair-queue that is declared", Flags: []esl.Flag{{
+		Name: "queue", Values: esl.Values{Shared: FairQueue{}.Kind(), Then: "/"},
+		Text: func(text string) (esl.Parameters, error) {
+			if in, as, ok := strings.Cut(text, "/"); ok {
+				return esl.Parameters{"in": in, "as": as}, nil
+			}
+			return nil, nil // of a queue
+		},
+	}}}
+}
 
 // Shared returns the id of the FairQueue.
 func (p Flow) Shared() string { return p.In }

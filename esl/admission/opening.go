@@ -1,15 +1,14 @@
 package admission
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // An opening is an ephemeral resource that is nowhere until it is opened. Then every node, later
@@ -52,10 +51,7 @@ func unknownTask(field, name string, known map[string][]int) error {
 	if len(names) == 0 {
 		return esl.Invalid("%s: no task is called %q: give the tasks names", field, name)
 	}
-	if more := len(names) - 8; more > 0 {
-		names = append(names[:8], fmt.Sprintf("%d more", more))
-	}
-	return esl.Invalid("%s: no task is called %q: there are %s", field, name, strings.Join(names, ", "))
+	return esl.Invalid("%s: no task is called %q: there are %s", field, name, words.List(names, 8))
 }
 
 // byName returns the tasks of a job by their names.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -31,6 +32,11 @@ type Queue struct {
 
 // Kind returns queue.
 func (Queue) Kind() string { return "queue" }
+
+// Describe says what the policy does.
+func (Queue) Describe() esl.Description {
+	return esl.Description{Does: "so many tasks run at once, or begin within a time", OnlyDeclared: true}
+}
 
 // Apply refuses: jobs name it by Queued.
 func (Queue) Apply(*esl.Group) error {
@@ -175,6 +181,19 @@ type Queued struct {
 
 // Kind returns queued.
 func (Queued) Kind() string { return "queued" }
+
+// Describe says what the policy does, and its flags.
+func (Queued) Describe() esl.Description {
+	return esl.Description{Does: "the tasks wait in a queue that is declared", Flags: []esl.Flag{{
+		Name: "queue", Usage: "NAME[/FLOW]: the queue, or fair queue, that is declared, to wait in", Values: esl.Values{Shared: Queue{}.Kind()},
+		Text: func(text string) (esl.Parameters, error) {
+			if strings.Contains(text, "/") {
+				return nil, nil // of a fair queue
+			}
+			return esl.Parameters{"in": text}, nil
+		},
+	}}}
+}
 
 // Shared returns the id of the Queue.
 func (p Queued) Shared() string { return p.In }

@@ -2,6 +2,8 @@ package admission
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -20,6 +22,11 @@ type Semaphore struct {
 
 // Kind returns semaphore.
 func (Semaphore) Kind() string { return "semaphore" }
+
+// Describe says what the policy does.
+func (Semaphore) Describe() esl.Description {
+	return esl.Description{Does: "so much of a name that tasks hold at once", OnlyDeclared: true}
+}
 
 // Apply refuses: jobs name it by Holds.
 func (Semaphore) Apply(*esl.Group) error {
@@ -62,6 +69,25 @@ type Holds struct {
 
 // Kind returns holds.
 func (Holds) Kind() string { return "holds" }
+
+// Describe says what the policy does, and its flags.
+func (Holds) Describe() esl.Description {
+	return esl.Description{Does: "each task holds some of a semaphore that is declared", Flags: []esl.Flag{{
+		Name: "semaphore", Usage: "NAME[=AMOUNT]: the semaphore that is declared, and how much of it each task holds",
+		Values: esl.Values{Shared: Semaphore{}.Kind()},
+		Text: func(text string) (esl.Parameters, error) {
+			name, amount, given := strings.Cut(text, "=")
+			if !given {
+				return esl.Parameters{"semaphore": name}, nil
+			}
+			n, err := strconv.Atoi(amount)
+			if err != nil || n < 1 {
+				return nil, esl.Invalid("semaphore: %q is no amount: write NAME, or NAME=2", amount)
+			}
+			return esl.Parameters{"semaphore": name, "amount": n}, nil
+		},
+	}}}
+}
 
 // Shared returns the name of the semaphore.
 func (p Holds) Shared() string { return p.Semaphore }

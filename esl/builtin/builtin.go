@@ -10,38 +10,47 @@ import (
 	"github.com/escher-sched/escher/esl/share"
 )
 
-// Kinds returns the built-in policies.
+// Policies returns an empty policy of each built-in kind. Flags add policies to a job in this order.
+func Policies() []esl.Policy {
+	return []esl.Policy{
+		gang.Gang{},
+		place.Colocate{},
+		room.Elastic{},
+		place.Apart{},
+		place.Spread{},
+		place.Balance{},
+		place.ElasticBalance{},
+		place.Balanced{},
+		place.Pack{},
+		place.Packed{},
+		room.Migrate{},
+		room.Preempt{},
+		room.Stay{},
+		room.Aging{},
+		place.Near{},
+		place.Prefer{},
+		place.Objective{},
+		place.Placed{},
+		admission.Queue{},
+		admission.Queued{},
+		admission.FairQueue{},
+		admission.Flow{},
+		admission.Semaphore{},
+		admission.Holds{},
+		share.FairShare{},
+		share.Share{},
+		admission.After{},
+		admission.Barrier{},
+	}
+}
+
+// Kinds returns the built-in kinds.
 func Kinds() esl.Kinds {
-	return esl.Kinds{}.With(
-		func() esl.Policy { return room.Aging{} },
-		func() esl.Policy { return place.Apart{} },
-		func() esl.Policy { return place.Balance{} },
-		func() esl.Policy { return place.Balanced{} },
-		func() esl.Policy { return place.Colocate{} },
-		func() esl.Policy { return place.ElasticBalance{} },
-		func() esl.Policy { return room.Elastic{} },
-		func() esl.Policy { return room.Migrate{} },
-		func() esl.Policy { return place.Near{} },
-		func() esl.Policy { return place.Objective{} },
-		func() esl.Policy { return place.Pack{} },
-		func() esl.Policy { return place.Packed{} },
-		func() esl.Policy { return place.Placed{} },
-		func() esl.Policy { return room.Preempt{} },
-		func() esl.Policy { return place.Prefer{} },
-		func() esl.Policy { return room.Stay{} },
-		func() esl.Policy { return place.Spread{} },
-		func() esl.Policy { return gang.Gang{} },
-		func() esl.Policy { return admission.After{} },
-		func() esl.Policy { return admission.Barrier{} },
-		func() esl.Policy { return admission.Semaphore{} },
-		func() esl.Policy { return admission.Holds{} },
-		func() esl.Policy { return admission.Queue{} },
-		func() esl.Policy { return admission.Queued{} },
-		func() esl.Policy { return admission.FairQueue{} },
-		func() esl.Policy { return admission.Flow{} },
-		func() esl.Policy { return share.FairShare{} },
-		func() esl.Policy { return share.Share{} },
-	)
+	var kinds []func() esl.Policy
+	for _, empty := range Policies() {
+		kinds = append(kinds, func() esl.Policy { return empty })
+	}
+	return esl.Kinds{}.With(kinds...)
 }
 
 // New returns a Client that knows the built-in policies.

@@ -133,7 +133,7 @@ func TestGangIsTooLarge(t *testing.T) {
 			differing[i] = hollow.Task(100 + i)
 		}
 		for says, tasks := range map[string][]controlplane.Submission{
-			"tasks: 5000 are 5000 bundles to be locked at once, with 1 on a node together, and 4096 is the most: have fewer tasks, or of a gang more on each node (perNode; escher run --per-node)":                                          esl.Copies(5000, hollow.Task(10)),
+			"tasks: 5000 are 5000 bundles to be locked at once, with 1 on a node together, and 4096 is the most: have fewer tasks, or of a gang more on each node (perNode)":                                                                 esl.Copies(5000, hollow.Task(10)),
 			"tasks: 70 of them ask for 70 different things by requests and devices, each of which is a resource of its own, and of these the store takes 60 at once: have tasks ask for the same, or start etcd with a larger --max-txn-ops": differing,
 		} {
 			if _, err := g.Submit(t.Context(), controlplane.Job{Name: "train", Tasks: tasks}, gang.Gang{}); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {

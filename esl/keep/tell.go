@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
@@ -62,9 +62,7 @@ func (k *loop) storeWrong(ctx context.Context, c *controlplane.Client, id cluste
 			return
 		}
 		k.opts.Log.Warn("what is wrong with policies is not stored yet", zap.String("namespace", id.Namespace), zap.String("policy", id.ID), zap.Error(err))
-		select {
-		case <-time.After(retry.NextBackOff()):
-		case <-ctx.Done():
+		if supervise.Pause(ctx, retry.NextBackOff()) != nil {
 			return
 		}
 	}

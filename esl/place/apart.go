@@ -24,6 +24,14 @@ type Apart struct {
 // Kind returns apart.
 func (Apart) Kind() string { return "apart" }
 
+// Describe says what the policy does, and its flags.
+func (Apart) Describe() esl.Description {
+	return esl.Description{Does: "at most so many tasks of the job on a node", Flags: []esl.Flag{{
+		Name: "apart", Usage: "no two of the tasks on one node",
+		With: []esl.Flag{{Name: "per-node", Number: esl.Sets[int]("perNode")}},
+	}}}
+}
+
 // Validate checks the parameters.
 func (p Apart) Validate() error {
 	if p.PerNode < 0 {

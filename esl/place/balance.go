@@ -22,6 +22,11 @@ type Balance struct {
 // Kind returns balance.
 func (Balance) Kind() string { return "balance" }
 
+// Describe says what the policy does, and its flags.
+func (Balance) Describe() esl.Description {
+	return esl.Description{Does: "as many tasks of the job on each node", Flags: []esl.Flag{{Name: "balance", Usage: "as many of the tasks on each node"}}}
+}
+
 // Validate checks the parameters.
 func (p Balance) Validate() error {
 	if p.Nodes < 0 {

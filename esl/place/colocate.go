@@ -31,6 +31,16 @@ type Colocate struct {
 // Kind returns colocate.
 func (Colocate) Kind() string { return "colocate" }
 
+// Describe says what the policy does, and its flags.
+func (Colocate) Describe() esl.Description {
+	return esl.Description{Does: "all tasks on one node, rack or zone; or where another task or job runs", Flags: []esl.Flag{{
+		Name: "together", Usage: "all tasks in one node, rack or zone", Text: esl.Sets[string]("in"), Values: esl.Values{Words: esl.Domain("").Choices()},
+		With: []esl.Flag{{Name: "on-loss", Text: esl.Sets[string]("onLoss")}},
+	}, {
+		Name: "colocate-with", Usage: "on the node of this task or job, by its id or name", Text: esl.Sets[string]("with"), Values: esl.Values{Jobs: true},
+	}}}
+}
+
 // Validate checks the parameters.
 func (p Colocate) Validate() error {
 	errs := []error{p.In.Or(esl.Node).Validate("in")}

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // domain is a node, rack or zone, and its state. It counts if one of its nodes accepts tasks, and
@@ -198,16 +198,11 @@ func onEveryNode(s *esl.State, name string) types.Quantity {
 
 // counts names the first six domains, and how many are used in each.
 func counts(parts []*domain) string {
-	const most = 6
-	texts := make([]string, 0, most)
+	texts := make([]string, len(parts))
 	for i, p := range parts {
-		if i == most {
-			texts = append(texts, fmt.Sprintf("and %d more", len(parts)-most))
-			break
-		}
-		texts = append(texts, fmt.Sprintf("%s %d", p.name, p.used))
+		texts[i] = fmt.Sprintf("%s %d", p.name, p.used)
 	}
-	return strings.Join(texts, ", ")
+	return words.List(texts, 6)
 }
 
 // lawOf returns the limit that allows most[i] in parts[i].

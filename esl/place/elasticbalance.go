@@ -21,6 +21,11 @@ type ElasticBalance struct{}
 // Kind returns elastic-balance.
 func (ElasticBalance) Kind() string { return "elastic-balance" }
 
+// Describe says what the policy does.
+func (ElasticBalance) Describe() esl.Description {
+	return esl.Description{Does: "as many tasks on each node, however many come"}
+}
+
 // Apply makes each task request one of the resource.
 func (p ElasticBalance) Apply(g *esl.Group) error {
 	if err := checkExcludes(g, p.Kind(), "pack"); err != nil {
@@ -90,6 +95,11 @@ type Balanced struct {
 
 // Kind returns balanced.
 func (Balanced) Kind() string { return "balanced" }
+
+// Describe says what the policy does.
+func (Balanced) Describe() esl.Description {
+	return esl.Description{Does: "the tasks take part in an elastic-balance that is declared"}
+}
 
 // Shared returns the id of the ElasticBalance.
 func (p Balanced) Shared() string { return p.In }

@@ -38,6 +38,17 @@ type Near struct {
 // Kind returns near.
 func (Near) Kind() string { return "near" }
 
+// Describe says what the policy does, and its flags.
+func (Near) Describe() esl.Description {
+	return esl.Description{Does: "tasks run where their data is; after a while, anywhere", Flags: []esl.Flag{{
+		Name: "near", Usage: "where this data is: it is a resource of the nodes that have it", Text: esl.Sets[string]("to"), Values: esl.Values{Resources: true},
+		With: []esl.Flag{{
+			Name: "near-wait", Usage: "of --near, after how long anywhere; never if it is left out, at once if it is 0s",
+			Time: esl.Sets[time.Duration]("wait"), Alone: "is given without --near: name the data",
+		}},
+	}}}
+}
+
 // Validate checks the parameters.
 func (p Near) Validate() error {
 	errs := []error{types.ValidateEphemeral("to", p.To), p.In.Or(esl.Node).Validate("in")}

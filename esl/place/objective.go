@@ -51,6 +51,11 @@ func (Aim) Choices() []string {
 // Kind returns objective.
 func (Objective) Kind() string { return "objective" }
 
+// Describe says what the policy does.
+func (Objective) Describe() esl.Description {
+	return esl.Description{Does: "each task goes to the node where a function is least"}
+}
+
 // Validate checks the parameters.
 func (p Objective) Validate() error {
 	var errs []error
@@ -189,6 +194,11 @@ type Placed struct {
 
 // Kind returns placed.
 func (Placed) Kind() string { return "placed" }
+
+// Describe says what the policy does.
+func (Placed) Describe() esl.Description {
+	return esl.Description{Does: "the tasks go where an objective that is declared says"}
+}
 
 // Shared returns the id of the Objective.
 func (p Placed) Shared() string { return p.By }

@@ -25,6 +25,11 @@ type Pack struct{}
 // Kind returns pack.
 func (Pack) Kind() string { return "pack" }
 
+// Describe says what the policy does, and its flags.
+func (Pack) Describe() esl.Description {
+	return esl.Description{Does: "on as few nodes as will do", Flags: []esl.Flag{{Name: "pack", Usage: "on as few nodes as will do"}}}
+}
+
 // Apply makes each task request one of a resource that Next creates on the open nodes.
 func (p Pack) Apply(g *esl.Group) error {
 	if err := checkExcludes(g, p.Kind(), "spread", "balance", ElasticBalance{}.Kind()); err != nil {
@@ -197,6 +202,11 @@ type Packed struct {
 
 // Kind returns packed.
 func (Packed) Kind() string { return "packed" }
+
+// Describe says what the policy does.
+func (Packed) Describe() esl.Description {
+	return esl.Description{Does: "the tasks take part in a pack that is declared"}
+}
 
 // Shared returns the id of the Pack.
 func (p Packed) Shared() string { return p.In }

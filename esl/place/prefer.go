@@ -40,6 +40,14 @@ type Choice struct {
 // Kind returns prefer.
 func (Prefer) Kind() string { return "prefer" }
 
+// Describe says what the policy does, and its flags.
+func (Prefer) Describe() esl.Description {
+	return esl.Description{Does: "places in order of preference, each after a while", Flags: []esl.Flag{{
+		Name: "prefer", Texts: preferred, Values: esl.Values{Words: []string{"node/", "rack/", "zone/", "label/", "anywhere"}},
+		Usage: "node/N, rack/R, zone/Z, label/NAME=VALUE or RESOURCE=AMOUNT[,…][,after=3s]: a place, the best first; anywhere[,after=3s] comes last; repeat for several",
+	}}}
+}
+
 // Validate checks the parameters.
 func (p Prefer) Validate() error {
 	var errs []error
@@ -188,4 +196,71 @@ func (c Choice) String() string {
 		return anyPlace
 	}
 	return strings.Join(parts, " with ")
+}
+
+// preferred returns the parameters of places written as --prefer has them, the best first.
+func preferred(places []string) (esl.Parameters, error) {
+	with := esl.Parameters{}
+	var of []any
+	for i, place := range places {
+		choice := esl.Parameters{}
+		for part := range strings.SplitSeq(place, ",") {
+			if err := addPart(choice, part, place); err != nil {
+				return nil, err
+			}
+		}
+		after := choice["after"]
+		if choice["anywhere"] == nil {
+			of = append(of, choice)
+			continue
+		}
+		delete(choice, "after")
+		switch {
+		case len(choice) > 1:
+			return nil, esl.Invalid("prefer: %q: anywhere is any place, and the rest says which: give anywhere by a --prefer of its own, the last", place)
+		case i < len(places)-1:
+			return nil, esl.Invalid("prefer: anywhere is any place, and %q follows: give it last", places[i+1])
+		case i == 0:
+			return nil, esl.Invalid("prefer: anywhere prefers no place: give one before it, such as --prefer rack/r1, or leave --prefer out")
+		case after != nil:
+			with["anywhere"] = after
+		default:
+			with["anywhere"] = "0s"
+		}
+	}
+	with["of"] = of
+	return with, nil
+}
+
+// addPart adds a part of a place to the parameters of a choice.
+func addPart(choice esl.Parameters, part, place string) error {
+	kind, value, _ := strings.Cut(part, "/")
+	key, amount, assigned := strings.Cut(part, "=")
+	field, in := kind, choice
+	switch {
+	case part == "anywhere":
+		value = part
+	case key == "after" && assigned:
+		field, value = key, amount
+	case (kind == "node" || kind == "rack" || kind == "zone") && value != "":
+	case kind == "label" && assigned:
+		field, value, in = strings.TrimPrefix(key, "label/"), amount, below(choice, "labels")
+	case assigned && key != "":
+		field, value, in = key, amount, below(choice, "requests")
+	default:
+		return esl.Invalid("prefer: %q is no place: write node/N, rack/R, zone/Z, label/NAME=VALUE, RESOURCE=AMOUNT or anywhere, and ,after=3s", part)
+	}
+	if in[field] != nil {
+		return esl.Invalid("prefer: %q: %s is there twice: drop one, or repeat --prefer for another place", place, field)
+	}
+	in[field] = value
+	return nil
+}
+
+// below returns the parameters in a field, which it creates.
+func below(with esl.Parameters, field string) esl.Parameters {
+	if with[field] == nil {
+		with[field] = esl.Parameters{}
+	}
+	return with[field].(esl.Parameters)
 }

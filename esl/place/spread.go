@@ -28,6 +28,19 @@ type Spread struct {
 // Kind returns spread.
 func (Spread) Kind() string { return "spread" }
 
+// Describe says what the policy does, and its flags.
+func (Spread) Describe() esl.Description {
+	return esl.Description{Does: "over nodes, racks or zones, in none many more than in another", Flags: []esl.Flag{{
+		Name: "spread", Usage: "spread the tasks over node, rack or zone",
+		Text: esl.Sets[string]("over"), Values: esl.Values{Words: esl.Domain("").Choices()},
+		With: []esl.Flag{{
+			Name: "max-skew", Usage: "of --spread, how many more tasks one may have than another; 1 if it is left out",
+			Number: esl.Sets[int]("maxSkew"),
+			Alone:  "is given, and nothing is spread: give --spread node, --spread rack or --spread zone too",
+		}},
+	}}}
+}
+
 // Validate checks the parameters.
 func (p Spread) Validate() error {
 	if p.MaxSkew < 0 {

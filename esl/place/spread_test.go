@@ -45,7 +45,7 @@ func TestSpreadOverNodes(t *testing.T) {
 		s.Await(esl.Node, "n00 1", full)
 		job := s.Run("even", esl.Copies(8, hollow.Task(500)), place.Spread{})
 		s.Await(esl.Node, "n00 1, n01 2, n02 2", job)
-		s.Says(s.Waiting(job)[0], "spread: at most 1 more may be on one node than on another, and they have: n00 1, n01 2, n02 2")
+		s.Says(s.Waiting(job)[0], "spread: at most 1 more may be on one node than on another, and they have: n00 1, n01 2 and n02 2")
 		s.Stop(full.Tasks...)
 		s.Await(esl.Node, "n00 3, n01 3, n02 2 | n00 2, n01 3, n02 3 | n00 3, n01 2, n02 3", job)
 		s.NothingLeft(job)

@@ -28,6 +28,19 @@ type Aging struct {
 // Kind returns ageing.
 func (Aging) Kind() string { return "ageing" }
 
+// Describe says what the policy does, and its flags.
+func (Aging) Describe() esl.Description {
+	return esl.Description{Does: "the longer a task waits the earlier it comes; nobody is evicted for that", Flags: []esl.Flag{{
+		Name: "ageing", Usage: "while it waits, count its priority one higher for each so long, up to 10 higher",
+		Time: func(every time.Duration) (esl.Parameters, error) {
+			if every == 0 {
+				return nil, esl.Invalid("ageing: 0s is no time: give how long a task waits for its priority to count one higher, or leave --ageing out")
+			}
+			return esl.Parameters{"every": every}, nil
+		},
+	}}}
+}
+
 // Validate checks the values. Frequent raises would mean frequent writes.
 func (p Aging) Validate() error {
 	var errs []error

@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Elastic lets a job be of any size within bounds. Its first Min tasks, the core, are placed at one
@@ -34,6 +35,19 @@ const elasticMore = "more"
 // Kind returns elastic.
 func (Elastic) Kind() string { return "elastic" }
 
+// Describe says what the policy does, and its flags.
+func (Elastic) Describe() esl.Description {
+	return esl.Description{Does: "at least so many tasks run, and more where there is room that nobody waits for", Flags: []esl.Flag{{
+		Name: "elastic", Usage: "of the --count tasks, at least so many, at once or none; the others while nobody else waits for the room",
+		Number: func(n int) (esl.Parameters, error) {
+			if n < 0 {
+				return nil, esl.Invalid("elastic: %d is negative: give how many of the tasks run at least", n)
+			}
+			return esl.Parameters{"min": n}, nil
+		},
+	}}}
+}
+
 // Validate checks the parameters without the tasks.
 func (p Elastic) Validate() error {
 	var errs []error
@@ -55,12 +69,12 @@ func (p Elastic) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	const tooMany = "%s: %d is more than the tasks of the job, which are %d: give that at most, or submit more tasks (count; escher run --count)"
+	const tooMany = "%s: %d is more than the tasks of the job, which are %d: give that at most, or submit more tasks (%s)"
 	switch n := len(g.Tasks); {
 	case p.Min > n:
-		return esl.Invalid(tooMany, "min", p.Min, n)
+		return esl.Invalid(tooMany, "min", p.Min, n, action.TaskCount.Of())
 	case p.Max > n:
-		return esl.Invalid(tooMany, "max", p.Max, n)
+		return esl.Invalid(tooMany, "max", p.Max, n, action.TaskCount.Of())
 	}
 	g.Resizes()
 	g.Make(g.Own(elasticMore), 0, controlplane.InCluster())

@@ -47,6 +47,13 @@ func migrateFrom() [2]string { return [2]string{"c", "d"} }
 // Kind returns migrate.
 func (Migrate) Kind() string { return "migrate" }
 
+// Describe says what the policy does, and its flags.
+func (Migrate) Describe() esl.Description {
+	return esl.Description{Does: "tasks move where it is better for them, when room is released", Flags: []esl.Flag{{
+		Name: "migrate", Usage: "move them onto fewer nodes when there is room; they save what they need when told to end",
+	}}}
+}
+
 // Validate checks the times.
 func (p Migrate) Validate() error {
 	if p.Pause < 0 || p.Within < 0 {

@@ -37,6 +37,13 @@ type Preempt struct {
 // Kind returns preempt.
 func (Preempt) Kind() string { return "preempt" }
 
+// Describe says what the policy does, and its flags.
+func (Preempt) Describe() esl.Description {
+	return esl.Description{Does: "what is of lower priority makes room for it, if it fits then", Flags: []esl.Flag{{
+		Name: "preempt", Usage: "evict tasks of lower --priority of the namespace if it would fit then; they run again later",
+	}}}
+}
+
 // Validate checks the parameters.
 func (p Preempt) Validate() error {
 	if p.Within < 0 {
@@ -69,15 +76,6 @@ func (Preempt) ClusterScoped() {}
 
 // Pace bounds how often Next is called, as it reads all nodes.
 func (Preempt) Pace() time.Duration { return 250 * time.Millisecond }
-
-// Stay keeps the tasks of a job from being evicted for others of the namespace.
-type Stay struct{}
-
-// Kind returns stay.
-func (Stay) Kind() string { return "stay" }
-
-// Apply changes nothing: Preempt finds the policy in the store.
-func (Stay) Apply(*esl.Group) error { return nil }
 
 // Next reserves capacity for waiting units, evicts tasks for it, and removes reservations that are
 // no longer needed.

@@ -42,6 +42,11 @@ type Team struct {
 // Kind returns fair-share.
 func (FairShare) Kind() string { return "fair-share" }
 
+// Describe says what the policy does.
+func (FairShare) Describe() esl.Description {
+	return esl.Description{Does: "teams and users share the cluster by their weights; what one leaves, others use", OnlyDeclared: true}
+}
+
 // team returns the whole tree as a team.
 func (p FairShare) team() Team { return Team{Of: p.Of, Anyone: p.Anyone} }
 
@@ -210,6 +215,21 @@ type Share struct {
 
 // Kind returns share.
 func (Share) Kind() string { return "share" }
+
+// Describe says what the policy does, and its flags.
+func (Share) Describe() esl.Description {
+	return esl.Description{Does: "the tasks are of a user of a fair-share that is declared", Flags: []esl.Flag{{
+		Name: "share", Usage: "SHARES/USER, with teams SHARES/TEAM/USER: of a fair share that is declared, whose part it is",
+		Values: esl.Values{Shared: FairShare{}.Kind(), Then: "/"},
+		Text: func(text string) (esl.Parameters, error) {
+			in, as, _ := strings.Cut(text, "/")
+			if as == "" {
+				return nil, esl.Invalid("share: %q names nobody: write %s/alice, or %s/TEAM/alice", text, in, in)
+			}
+			return esl.Parameters{"in": in, "as": as}, nil
+		},
+	}}}
+}
 
 // Shared returns the id of the FairShare.
 func (p Share) Shared() string { return p.In }

@@ -28,6 +28,7 @@ const (
 	ListFiles             // of the container of a task
 	Describe              // task, job, node or reservation
 	Explain               // task, job, node or reservation
+	ExplainFully          // what Explain shortened
 	ShowOutput            // task
 	ShowEvents            // task
 	ShowState             //
@@ -68,7 +69,6 @@ const (
 
 	StartAgentWith  // one or more settings of an agent follow
 	AllowMount      // path
-	AllowMounts     //
 	AllowPrivileged //
 	AllowCapability // name
 	MaxPids         // number
@@ -84,7 +84,6 @@ const (
 	AgentTTL        //
 	AgentContainerd //
 	AgentNoGPUs     //
-	AgentCDIDir     //
 	EtcdEndpoints   //
 	EtcdCert        //
 	EtcdKey         //
@@ -118,6 +117,7 @@ var neutral = [...]string{
 	ListFiles:        "list the files of the container",
 	Describe:         "describe %s",
 	Explain:          "explain %s",
+	ExplainFully:     "explain it in full",
 	ShowOutput:       "read the output of task %s",
 	ShowEvents:       "read the events of task %s",
 	ShowState:        "show the state of the cluster",
@@ -155,7 +155,6 @@ var neutral = [...]string{
 
 	StartAgentWith:  "start its agent with",
 	AllowMount:      "allow-mount %s",
-	AllowMounts:     "allow-mount",
 	AllowPrivileged: "allow-privileged",
 	AllowCapability: "allow-cap %s",
 	MaxPids:         "max-pids %s",
@@ -171,7 +170,6 @@ var neutral = [...]string{
 	AgentTTL:        "ttl",
 	AgentContainerd: "containerd",
 	AgentNoGPUs:     "gpus none",
-	AgentCDIDir:     "cdi-dir",
 	EtcdEndpoints:   "endpoints",
 	EtcdCert:        "cert",
 	EtcdKey:         "key",

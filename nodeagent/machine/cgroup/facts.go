@@ -133,17 +133,15 @@ func (f Facts) Check() error {
 		return types.Errorf(types.Precondition, "limit tasks: no control groups are mounted at %s: mount them, or run this outside of its container", f.Root)
 	case len(missing) > 0 && f.Unified:
 		return types.Errorf(types.Precondition, "limit tasks: the controllers %s are not in %s: give them to this machine or container "+
-			"(for memory, boot with cgroup_enable=memory; with systemd, set Delegate=yes)", listed(missing), filepath.Join(f.Root, controllersFile))
+			"(for memory, boot with cgroup_enable=memory; with systemd, set Delegate=yes)", strings.Join(missing, ", "), filepath.Join(f.Root, controllersFile))
 	case len(missing) > 0:
-		return types.Errorf(types.Precondition, "limit tasks: no hierarchy of %s is mounted below %s: mount it (for memory, boot with cgroup_enable=memory)", listed(missing), f.Root)
+		return types.Errorf(types.Precondition, "limit tasks: no hierarchy of %s is mounted below %s: mount it (for memory, boot with cgroup_enable=memory)", strings.Join(missing, ", "), f.Root)
 	case len(closed) > 0:
 		return types.Errorf(types.Precondition, "limit tasks: %s is not in %s, and cannot be while processes are in that group: move them into one below it, and write +%s there",
-			listed(closed), filepath.Join(f.Root, "cgroup.subtree_control"), strings.Join(closed, " +"))
+			strings.Join(closed, ", "), filepath.Join(f.Root, "cgroup.subtree_control"), strings.Join(closed, " +"))
 	}
 	return nil
 }
-
-func listed(names []string) string { return strings.Join(names, ", ") }
 
 // String describes the version and the driver in a few words.
 func (f Facts) String() string {

@@ -43,8 +43,8 @@ func ParseNamed(text string) (Named, error) {
 	case !types.IsPhysical(string(n.Resource)) || n.Resource.IsPlacement():
 		return Named{}, types.Errorf(types.Invalid, "device: %q: %q is not physical: give ,as=gpu or a name with a domain such as acme.com/fpga", text, n.Resource)
 	}
-	if flag, ok := n.Resource.Permit(); ok {
-		return Named{}, types.Errorf(types.Invalid, "device: %q: %s is what %s permits, no device: give ,as=gpu or a name with a domain of yours such as acme.com/fpga", text, n.Resource, flag)
+	if allow, ok := n.Resource.Permit(); ok {
+		return Named{}, types.Errorf(types.Invalid, "device: %q: %s is what %s permits, no device: give ,as=gpu or a name with a domain of yours such as acme.com/fpga", text, n.Resource, allow)
 	}
 	one := types.Requests{{Name: string(n.Resource), Amount: wholeDevice}}
 	return n, one.Validate("device " + device)
@@ -71,7 +71,7 @@ func (n *Named) find(specs []described, known []types.Device) []found {
 		// A requested device that is missing must be visible.
 		all = append(all, found{Device: types.Device{
 			ID: n.Class + "=" + n.Name, Resource: n.Resource, NUMA: unknownNUMA,
-			Unhealthy: "no CDI specification describes it: give one in /etc/cdi, or another directory with --cdi-dir",
+			Unhealthy: "no CDI specification describes it: give one in /etc/cdi, or in another cdi-dir of the agent",
 		}})
 	}
 	return all

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/escher-sched/escher/types/action"
 )
 
 func checkEtcd(f Facts) []Finding {
@@ -16,22 +18,22 @@ func checkEtcd(f Facts) []Finding {
 	well := make([]string, 0, len(f.Etcd.Endpoints))
 	for _, e := range f.Etcd.Endpoints {
 		if e.Error != "" {
-			d.problem(fmt.Sprintf("%s does not answer: %s", e.Address, e.Error), "start etcd there, let connections through, or correct --endpoints")
+			d.problem(fmt.Sprintf("%s does not answer: %s", e.Address, e.Error), "start etcd there, let connections through, or correct %s", action.EtcdEndpoints.Of())
 			continue
 		}
 		well = append(well, fmt.Sprintf("%s in %s", e.Address, e.Took.Round(100*time.Microsecond)))
 		if e.Took > 100*time.Millisecond {
-			d.warn(fmt.Sprintf("%s takes %s to answer", e.Address, e.Took.Round(time.Millisecond)), "use an etcd that is nearer, or give agents a longer --ttl")
+			d.warn(fmt.Sprintf("%s takes %s to answer", e.Address, e.Took.Round(time.Millisecond)), "use an etcd that is nearer, or give agents a longer %s", action.AgentTTL.Of())
 		}
 		if c := e.Certificate; c != nil {
 			d.validity("the certificate of "+e.Address, c, f)
 			if c.Wrong != "" {
-				d.problem(fmt.Sprintf("the certificate of %s is not trusted: %s", e.Address, c.Wrong), "correct --cacert or --servername, or have one issued for that name")
+				d.problem(fmt.Sprintf("the certificate of %s is not trusted: %s", e.Address, c.Wrong), "correct %s or %s, or have one issued for that name", action.EtcdCA.Of(), action.EtcdServerName.Of())
 			}
 		}
 	}
 	if f.Etcd.Error != "" && len(d.all) == 0 {
-		d.problem(f.Etcd.Error, "escher state, with the same flags, says more")
+		d.problem(f.Etcd.Error, "%s", action.ShowState.Of())
 	}
 	return d.done(strings.Join(well, ", "))
 }
@@ -58,12 +60,12 @@ func checkCredentials(f Facts) []Finding {
 	}
 	d := of("etcd credentials")
 	if f.Etcd.OwnError != "" {
-		d.problem("--cert and --key cannot be used: "+f.Etcd.OwnError, "give both, readable, and of one another")
+		d.problem("the certificate to show to etcd cannot be used: "+f.Etcd.OwnError, "give both %s and %s, readable, and of one another", action.EtcdCert.Of(), action.EtcdKey.Of())
 		return d.all
 	}
 	d.validity("the certificate shown to etcd", f.Etcd.Own, f)
 	if f.Etcd.KeyMode&0o077 != 0 {
-		d.warn(fmt.Sprintf("the key %s can be read by others (%#o), who may do everything in the cluster with it", f.Etcd.KeyPath, f.Etcd.KeyMode), "chmod 600 "+f.Etcd.KeyPath)
+		d.warn(fmt.Sprintf("the key %s can be read by others (%#o), who may do everything in the cluster with it", f.Etcd.KeyPath, f.Etcd.KeyMode), "chmod 600 %s", f.Etcd.KeyPath)
 	}
 	return d.done("valid until " + f.Etcd.Own.NotAfter.UTC().Format("2006-01-02"))
 }
@@ -77,13 +79,13 @@ func checkDatabase(f Facts) []Finding {
 	}
 	d, c := of("etcd database"), f.Cluster
 	if c.Ops < fewOps {
-		d.warn(fmt.Sprintf("etcd takes %d operations in a transaction: binding is slower, and so is granting a reservation over many nodes", c.Ops), fmt.Sprintf("start etcd with --max-txn-ops=%d", fewOps))
+		d.warn(fmt.Sprintf("etcd takes %d operations in a transaction: binding is slower, and so is granting a reservation over many nodes", c.Ops), "start etcd with --max-txn-ops=%d", fewOps)
 	}
 	switch {
 	case c.Alarm:
-		d.problem("etcd refuses writes, as its database is full", "escher server makes room by itself; if it does not: etcdctl defrag, etcdctl alarm disarm, and a larger --quota-backend-bytes")
+		d.problem("etcd refuses writes, as its database is full", "the server makes room by itself; if it does not: etcdctl defrag, etcdctl alarm disarm, and a larger --quota-backend-bytes")
 	case c.Quota > 0 && c.InUse > c.Quota/10*7:
-		d.warn(fmt.Sprintf("%s of %s are in use: from 70 %% on no new task is admitted", bytesText(c.InUse), bytesText(c.Quota)), "escher stop what is not needed, or start etcd with a larger --quota-backend-bytes")
+		d.warn(fmt.Sprintf("%s of %s are in use: from 70 %% on no new task is admitted", bytesText(c.InUse), bytesText(c.Quota)), "%s, or start etcd with a larger --quota-backend-bytes", action.StopSome.Of())
 	}
 	if c.Quota == 0 {
 		return d.done(fmt.Sprintf("%d operations a transaction", c.Ops))
@@ -99,9 +101,9 @@ func checkServers(f Facts) []Finding {
 	names := slices.Sorted(maps.Keys(c.Servers))
 	switch {
 	case c.ID == "" && len(names) == 0:
-		d.problem("no server has run on this etcd: an agent waits for one", "escher server --endpoints …, on any machine that reaches etcd")
+		d.problem("no server has run on this etcd: an agent waits for one", "%s", action.StartServer.Of())
 	case len(names) == 0:
-		d.problem("no server is alive: nothing new is bound, and nothing that ends is released", "escher server --endpoints …, on any machine that reaches etcd")
+		d.problem("no server is alive: nothing new is bound, and nothing that ends is released", "%s", action.StartServer.Of())
 	}
 	if c.ID == "" { // of escher dev, whose cluster ends with it
 		return d.done(strings.Join(names, ", "))
@@ -115,13 +117,13 @@ func checkName(f Facts) []Finding {
 	}
 	d := of("node")
 	if f.Cluster.Lease != 0 && f.Cluster.Lease != f.Agent.Lease {
-		d.problem(fmt.Sprintf("another agent is alive under the name %s, with another state directory", f.Plan.Node), "escher nodes -o wide says where; end that one, or choose another name with --node")
+		d.problem(fmt.Sprintf("another agent is alive under the name %s, with another state directory", f.Plan.Node), "find the other one: %s; end it, or choose another name with %s", action.ListNodesFully.Of(), action.AgentName.Of())
 	}
 	switch {
 	case f.Cluster.Lease != 0:
 		return d.done(f.Plan.Node + " is alive")
 	case f.Agent.Running:
-		d.warn(fmt.Sprintf("the agent runs, and node %s is not alive in this cluster", f.Plan.Node), "look into its log; it may be of another cluster, or of another name (--node)")
+		d.warn(fmt.Sprintf("the agent runs, and node %s is not alive in this cluster", f.Plan.Node), "look into its log; it may be of another cluster, or of another name (%s)", action.AgentName.Of())
 	}
 	return d.done(f.Plan.Node + " is not in use")
 }

@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"strings"
+
+	"github.com/escher-sched/escher/types/action"
 )
 
 const installContainers = "apt-get install containerd runc"
@@ -15,9 +17,9 @@ func checkContainerd(f Facts) []Finding {
 	}
 	switch {
 	case c.Serving == "" && f.Plan.Named:
-		d.problem(c.Error, "systemctl start containerd, or leave out --containerd: then the agent runs one of its own")
+		d.problem(c.Error, "systemctl start containerd, or leave out %s: then the agent runs one of its own", action.AgentContainerd.Of())
 	case has == "" && c.Binary != "":
-		d.problem(c.Binary+" does not say its version", c.Binary+" --version")
+		d.problem(c.Binary+" does not say its version", "%s --version", c.Binary)
 	case has == "":
 		d.problem("it is not installed, and none answers", installContainers)
 	}
@@ -36,9 +38,9 @@ func checkRunc(f Facts) []Finding {
 	case c.Runc == "":
 		d.problem("it is not installed", "apt-get install runc")
 	case c.RuncError != "":
-		d.problem(fmt.Sprintf("%s does not run: %s", c.Runc, c.RuncError), c.Runc+" --version")
+		d.problem(fmt.Sprintf("%s does not run: %s", c.Runc, c.RuncError), "%s --version", c.Runc)
 	case !ok:
-		d.warn(fmt.Sprintf("the version of %s cannot be read", c.Runc), c.Runc+" --version")
+		d.warn(fmt.Sprintf("the version of %s cannot be read", c.Runc), "%s --version", c.Runc)
 	case major < 1:
 		d.problem(fmt.Sprintf("version %s is older than 1.0", c.RuncVersion), "install runc 1.1 or later")
 	case f.Cgroups.Unified && major == 1 && minor < 1:
@@ -93,9 +95,9 @@ func checkContainers(f Facts) []Finding {
 		ours := s.Node == f.Plan.Node && (f.Cluster == nil || f.Cluster.ID == s.Cluster)
 		switch {
 		case !ours:
-			d.warn(fmt.Sprintf("there are %d containers %s, %d of them running, which the agent of %s leaves alone", len(s.Containers), whose, running, f.Plan.Node), remove(s.Name))
+			d.warn(fmt.Sprintf("there are %d containers %s, %d of them running, which the agent of %s leaves alone", len(s.Containers), whose, running, f.Plan.Node), "%s", remove(s.Name))
 		case !f.Agent.Running && running > 0:
-			d.warn(fmt.Sprintf("%d containers %s run, and no agent looks after them", running, whose), "start the agent: it adopts or ends them; to end them without: "+remove(s.Name))
+			d.warn(fmt.Sprintf("%d containers %s run, and no agent looks after them", running, whose), "start the agent: it adopts or ends them; to end them without: %s", remove(s.Name))
 		case f.Cluster != nil && f.Agent.Running && unbound > 0:
 			d.warn(fmt.Sprintf("%d containers %s are bound no more, which takes the agent a moment to remove", unbound, whose), "look again; if they stay, restart the agent")
 		}

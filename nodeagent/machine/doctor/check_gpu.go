@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"strings"
+
+	"github.com/escher-sched/escher/types/action"
 )
 
 const generateCDI = "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
@@ -29,9 +31,9 @@ func checkGPUs(f Facts) []Finding {
 	case g.SMI == "":
 		d.warn("nvidia-smi is not installed: model, memory, links and health of GPUs are not known", "apt-get install nvidia-smi")
 	case g.Hangs:
-		d.problem("nvidia-smi does not answer: the driver or a card hangs", "nvidia-bug-report.sh, then escher node drain and a restart of the machine")
+		d.problem("nvidia-smi does not answer: the driver or a card hangs", "nvidia-bug-report.sh; then %s, and restart the machine", action.Drain.Of())
 	case strings.Contains(g.SMIError, "mismatch"):
-		d.problem("library and loaded driver differ, as after an upgrade: "+g.SMIError, "escher node drain, then restart the machine, or rmmod and modprobe nvidia; then "+generateCDI)
+		d.problem("library and loaded driver differ, as after an upgrade: "+g.SMIError, "%s, then restart the machine, or rmmod and modprobe nvidia; then %s", action.Drain.Of(), generateCDI)
 	case g.SMIError != "":
 		d.problem("nvidia-smi fails: "+g.SMIError, "nvidia-smi, and dmesg | grep -i nvrm")
 	}
@@ -57,7 +59,7 @@ func checkCDI(f Facts) []Finding {
 		if strings.HasPrefix(s.Kind, "nvidia.com/") {
 			remedy = "nvidia-ctk cdi generate --output=" + s.Path
 		}
-		d.problem(fmt.Sprintf("%s names %s, and there is no such device: no container that is given it could start", s.Path, strings.Join(s.Missing, ", ")), remedy)
+		d.problem(fmt.Sprintf("%s names %s, and there is no such device: no container that is given it could start", s.Path, strings.Join(s.Missing, ", ")), "%s", remedy)
 	}
 	return d.done(fmt.Sprintf("%d devices in %d specifications", devices, len(f.GPU.Specs)))
 }

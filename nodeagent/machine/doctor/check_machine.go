@@ -7,12 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/escher-sched/escher/types/action"
 )
 
 func checkUser(f Facts) []Finding {
 	d := of("user")
 	if f.EUID != 0 {
-		d.problem(fmt.Sprintf("this is user %d, and containers take root; what only root can see was not looked at", f.EUID), "sudo escher node doctor")
+		d.problem(fmt.Sprintf("this is user %d, and containers take root; what only root can see was not looked at", f.EUID), "%s", action.CheckMachine.Of())
 	}
 	return d.done("root")
 }
@@ -54,15 +56,17 @@ func checkCgroups(f Facts) []Finding {
 	d, c := of("cgroups"), f.Cgroups
 	driver, err := c.Choose(f.Plan.CgroupDriver)
 	if err != nil {
-		d.problem(remedied(fmt.Errorf("cgroup-driver: %w", err)))
+		message, remedy := remedied(fmt.Errorf("cgroup-driver: %w", err))
+		d.problem(message, "%s", remedy)
 	}
 	if err := c.Check(); err != nil {
-		d.problem(remedied(err))
+		message, remedy := remedied(err)
+		d.problem(message, "%s", remedy)
 		return d.all
 	}
 	for _, name := range []string{"devices", "freezer"} {
 		if !c.Unified && !slices.Contains(c.Controllers, name) {
-			d.problem(fmt.Sprintf("the controller %s of v1 is not mounted, and containers take it", name), fmt.Sprintf("mount -t cgroup -o %s cgroup %s", name, filepath.Join(c.Root, name)))
+			d.problem(fmt.Sprintf("the controller %s of v1 is not mounted, and containers take it", name), "mount -t cgroup -o %s cgroup %s", name, filepath.Join(c.Root, name))
 		}
 	}
 	version := "v1"
@@ -136,7 +140,7 @@ func checkLimits(f Facts) []Finding {
 	d := of("limits")
 	low := func(has, least int64, what, remedy string) {
 		if has > 0 && has < least {
-			d.warn(fmt.Sprintf("%s is %d, too few for some hundred containers", what, has), remedy)
+			d.warn(fmt.Sprintf("%s is %d, too few for some hundred containers", what, has), "%s", remedy)
 		}
 	}
 	sysctl := func(name string, to int64) string { return fmt.Sprintf("sysctl -w %s=%d", name, to) }

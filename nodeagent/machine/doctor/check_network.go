@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 func checkHost(f Facts) []Finding {
@@ -16,9 +17,9 @@ func checkHost(f Facts) []Finding {
 	base, _, _ := strings.Cut(f.Plan.Node, ".")
 	switch err := types.ValidateName("node", f.Plan.Node); {
 	case err != nil:
-		d.problem(err.Error(), "hostnamectl set-hostname NAME, or name the node with --node")
+		d.problem(err.Error(), "hostnamectl set-hostname NAME, or name the node with %s", action.AgentName.Of())
 	case base == "localhost":
-		d.problem(fmt.Sprintf("%s is what many machines are called, and each node needs a name of its own", f.Plan.Node), "hostnamectl set-hostname NAME, or name the node with --node")
+		d.problem(fmt.Sprintf("%s is what many machines are called, and each node needs a name of its own", f.Plan.Node), "hostnamectl set-hostname NAME, or name the node with %s", action.AgentName.Of())
 	}
 	if f.Plan.NodeGiven {
 		return d.done(f.Plan.Node)
@@ -38,18 +39,19 @@ func checkAPI(f Facts) []Finding {
 	d, n := of("node api"), f.Network
 	switch {
 	case n.ListenError != "":
-		d.problem(fmt.Sprintf("nothing can listen at %s: %s", f.Plan.Listen, n.ListenError), "ss -ltnp shows who does; or choose another address with --listen")
+		d.problem(fmt.Sprintf("nothing can listen at %s: %s", f.Plan.Listen, n.ListenError), "ss -ltnp shows who does; or choose another address with %s", action.AgentListen.Of())
 	case n.AnswerError != "":
-		d.problem(fmt.Sprintf("the agent does not answer at %s: %s", f.Plan.Address, n.AnswerError), "look into its log, or name the address by which it is reached with --advertise")
+		d.problem(fmt.Sprintf("the agent does not answer at %s: %s", f.Plan.Address, n.AnswerError), "look into its log, or name the address by which it is reached with %s", action.AgentAdvertise.Of())
 	}
 	switch {
 	case f.Plan.Local && n.Remote:
-		d.warn("without a certificate the API listens on loopback alone: escher logs, exec, cp and top work on this machine only", "give --tls-cert and --tls-key or, in a network that is trusted, --insecure-listen")
+		d.warn("without a certificate the API listens on loopback alone: logs, exec, cp and top work on this machine only",
+			"give %s and %s or, in a network that is trusted, %s", action.AgentCert.Of(), action.AgentKey.Of(), action.AgentInsecure.Of())
 	case n.Loopback && n.Remote:
-		d.problem(fmt.Sprintf("others are told to reach this node at %s, which is their own machine to them", f.Plan.Address), "name an address of this machine with --advertise HOST:PORT")
+		d.problem(fmt.Sprintf("others are told to reach this node at %s, which is their own machine to them", f.Plan.Address), "name an address of this machine with %s HOST:PORT", action.AgentAdvertise.Of())
 	case n.Loopback || n.Local || !isAddress(f.Plan.Address):
 	default:
-		d.warn(fmt.Sprintf("%s, where others reach this node, is no address of this machine", f.Plan.Address), "correct --advertise, unless something in between forwards it")
+		d.warn(fmt.Sprintf("%s, where others reach this node, is no address of this machine", f.Plan.Address), "correct %s, unless something in between forwards it", action.AgentAdvertise.Of())
 	}
 	if n.Answered {
 		return d.done("it answers at " + f.Plan.Address)
@@ -69,12 +71,12 @@ func checkCertificate(f Facts) []Finding {
 	}
 	d := of("node certificate")
 	if f.Network.CertificateError != "" {
-		d.problem("--tls-cert and --tls-key cannot be used: "+f.Network.CertificateError, "give both, readable, and of one another")
+		d.problem("the certificate of the node's API cannot be used: "+f.Network.CertificateError, "give both %s and %s, readable, and of one another", action.AgentCert.Of(), action.AgentKey.Of())
 	}
 	if c := f.Network.API; c != nil {
 		d.validity("the certificate of the node's API", c, f)
 		if c.Wrong != "" {
-			d.problem(c.Wrong, "have one issued for "+f.Plan.Address+", or name an address that it is for with --advertise")
+			d.problem(c.Wrong, "have one issued for %s, or name an address that it is for with %s", f.Plan.Address, action.AgentAdvertise.Of())
 		}
 		return d.done("valid until " + c.NotAfter.UTC().Format("2006-01-02"))
 	}
@@ -88,7 +90,7 @@ func checkFirewall(f Facts) []Finding {
 	}
 	_, port, _ := net.SplitHostPort(f.Plan.Listen)
 	d.warn(fmt.Sprintf("a packet filter is loaded (%s), and whether it lets others to port %s cannot be seen from here", strings.Join(f.Network.Filters, ", "), port),
-		"on another machine: curl -k http://"+f.Plan.Address+"/healthz, with https:// if the API is encrypted")
+		"on another machine: curl -k http://%s/healthz, with https:// if the API is encrypted", f.Plan.Address)
 	return d.all
 }
 
@@ -102,17 +104,17 @@ func checkPorts(f Facts) []Finding {
 		if !covered(n.Reserved, first, last) {
 			overlap := nodeagent.PortRange{First: first, Last: last}
 			d.warn(fmt.Sprintf("the kernel gives ports %s to outgoing connections, too: a task may find its own taken", portText(overlap)),
-				"sysctl -w net.ipv4.ip_local_reserved_ports="+portText(overlap)+", and in /etc/sysctl.d; or choose other --ports")
+				"sysctl -w net.ipv4.ip_local_reserved_ports=%s, and in /etc/sysctl.d; or choose other %s", portText(overlap), action.AgentPorts.Of())
 		}
 	}
 	if _, text, err := net.SplitHostPort(f.Plan.Listen); err == nil {
 		if port, _ := strconv.Atoi(text); port >= r.First && port <= r.Last {
-			d.problem(fmt.Sprintf("port %d of the node's API is among those given to tasks", port), "choose other --ports, or another --listen")
+			d.problem(fmt.Sprintf("port %d of the node's API is among those given to tasks", port), "choose other %s, or another %s", action.AgentPorts.Of(), action.AgentListen.Of())
 		}
 	}
 	taken := slices.DeleteFunc(slices.Clone(n.Listening), func(p int) bool { return p < r.First || p > r.Last })
 	if len(taken) > 0 && !f.Agent.Running { // otherwise its tasks may listen
-		d.warn(fmt.Sprintf("something listens already at %d of the ports given to tasks, such as %d", len(taken), taken[0]), fmt.Sprintf("ss -ltnp 'sport = :%d'", taken[0]))
+		d.warn(fmt.Sprintf("something listens already at %d of the ports given to tasks, such as %d", len(taken), taken[0]), "ss -ltnp 'sport = :%d'", taken[0])
 	}
 	return d.done(portText(r) + " are given to tasks")
 }

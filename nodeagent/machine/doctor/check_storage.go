@@ -10,6 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
+	"github.com/escher-sched/escher/types/action"
 )
 
 func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
@@ -28,20 +29,20 @@ func checkStateDir(f Facts) []Finding {
 	d, dir := of("state dir"), f.StateDir
 	switch {
 	case dir.NotDir:
-		d.problem(fmt.Sprintf("%s is no directory", dir.At), "choose another one with --state-dir")
+		d.problem(fmt.Sprintf("%s is no directory", dir.At), "choose another one with %s", action.AgentStateDir.Of())
 		return d.all
 	case dir.At == dir.Path && dir.UID != 0:
-		d.problem(fmt.Sprintf("%s belongs to user %d, who could make root do anything", dir.Path, dir.UID), "chown root: "+dir.Path)
+		d.problem(fmt.Sprintf("%s belongs to user %d, who could make root do anything", dir.Path, dir.UID), "chown root: %s", dir.Path)
 	case dir.At == dir.Path && dir.Mode&0o022 != 0:
-		d.problem(fmt.Sprintf("%s can be written by others than root (%#o)", dir.Path, dir.Mode), "chmod 700 "+dir.Path)
+		d.problem(fmt.Sprintf("%s can be written by others than root (%#o)", dir.Path, dir.Mode), "chmod 700 %s", dir.Path)
 	case dir.At == dir.Path && dir.Mode&0o077 != 0:
-		d.warn(fmt.Sprintf("%s can be read by others than root (%#o), with the output of all tasks", dir.Path, dir.Mode), "chmod 700 "+dir.Path)
+		d.warn(fmt.Sprintf("%s can be read by others than root (%#o), with the output of all tasks", dir.Path, dir.Mode), "chmod 700 %s", dir.Path)
 	}
 	switch {
 	case isRemoteFS(dir.Type):
-		d.problem(fmt.Sprintf("%s is on %s: locks, sockets and layers of images do not work there", dir.Path, dir.Type), "choose a directory on a disk of this machine with --state-dir")
+		d.problem(fmt.Sprintf("%s is on %s: locks, sockets and layers of images do not work there", dir.Path, dir.Type), "choose a directory on a disk of this machine with %s", action.AgentStateDir.Of())
 	case slices.Contains([]string{"tmpfs", "ramfs"}, dir.Type):
-		d.warn(fmt.Sprintf("%s is in memory (%s): logs and images use it up, and a restart of the machine loses them", dir.Path, dir.Type), "choose a directory on a disk with --state-dir")
+		d.warn(fmt.Sprintf("%s is in memory (%s): logs and images use it up, and a restart of the machine loses them", dir.Path, dir.Type), "choose a directory on a disk with %s", action.AgentStateDir.Of())
 	}
 	d.disk(dir)
 	if f.Containerd.Serving == "" {
@@ -78,9 +79,9 @@ func (d *diagnosis) disk(dir Dir) {
 	case dir.Size == 0:
 		return // not known
 	case dir.Free < leastFree:
-		d.problem(fmt.Sprintf("%s has %s free: the next image or log fills it", dir.Path, bytesText(dir.Free)), "make room there; du -xh "+dir.At+" | sort -h | tail")
+		d.problem(fmt.Sprintf("%s has %s free: the next image or log fills it", dir.Path, bytesText(dir.Free)), "make room there; du -xh %s | sort -h | tail", dir.At)
 	case dir.Free < littleFree && dir.Free < dir.Size/littlePart:
-		d.warn(fmt.Sprintf("%s has %s of %s free", dir.Path, bytesText(dir.Free), bytesText(dir.Size)), "make room there; du -xh "+dir.At+" | sort -h | tail")
+		d.warn(fmt.Sprintf("%s has %s of %s free", dir.Path, bytesText(dir.Free), bytesText(dir.Size)), "make room there; du -xh %s | sort -h | tail", dir.At)
 	}
 	if dir.Inodes > 0 && dir.FreeInodes < dir.Inodes/100 {
 		d.problem(fmt.Sprintf("%s has room for %d more files: images have many", dir.Path, dir.FreeInodes), "remove small files there, or make a file system with more inodes")
@@ -116,11 +117,11 @@ func checkImages(f Facts) []Finding {
 func checkSockets(f Facts) []Finding {
 	d := of("sockets")
 	if err := nodeagent.FitsSockets(f.Plan.SocketDir); err != nil {
-		d.problem(err.Error(), "choose a shorter --state-dir")
+		d.problem(err.Error(), "choose a shorter %s", action.AgentStateDir.Of())
 	}
 	if f.Containerd.Serving == "" {
 		if err := (daemon.Config{Dir: f.Plan.StateDir + "/containerd"}).Validate(); err != nil {
-			d.problem(err.Error(), "choose a shorter --state-dir")
+			d.problem(err.Error(), "choose a shorter %s", action.AgentStateDir.Of())
 		}
 	}
 	return d.done(f.Plan.SocketDir + " is short enough for them")
@@ -135,7 +136,7 @@ func checkLogs(f Facts) []Finding {
 	// The agent does not delete logs of running attempts.
 	if f.LogBytes > nodeagent.DefaultLogBytes+nodeagent.DefaultLogBytes/10 {
 		d.warn(fmt.Sprintf("the logs of tasks take %s, beyond the %s at which the agent begins to delete: it does not run, or tasks that run write that much", text, bytesText(nodeagent.DefaultLogBytes)),
-			"start the agent, or rm the oldest below "+f.Plan.StateDir+"/logs")
+			"start the agent, or rm the oldest below %s/logs", f.Plan.StateDir)
 	}
 	return d.done(text)
 }

@@ -56,7 +56,7 @@ func TestHealthy(t *testing.T) {
 	checks := make(map[string]bool)
 	for _, x := range found {
 		checks[x.Check] = true
-		if x.Status != OK || x.Message == "" || x.Remedy != "" {
+		if x.Status != OK || x.Message == "" || !x.Remedy.IsZero() {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -78,7 +78,7 @@ type breaks struct {
 // machineBreaks are defects of the kernel and its settings.
 func machineBreaks() []breaks {
 	return []breaks{
-		{"user", func(f *Facts) { f.EUID = 1000 }, "user", Problem, "user 1000", "sudo"},
+		{"user", func(f *Facts) { f.EUID = 1000 }, "user", Problem, "user 1000", "as root"},
 		{"old kernel", func(f *Facts) { f.Release = "3.10.0-1160.el7" }, "kernel", Problem, "older than 4.15", "newer"},
 		{"old kernel with v2", func(f *Facts) { f.Release = "5.1.3" }, "kernel", Problem, "v2", "unified_cgroup_hierarchy=0"},
 		{"kernel without fixes", func(f *Facts) {
@@ -122,12 +122,12 @@ func containerBreaks() []breaks {
 		{"broken runc", func(f *Facts) { f.Containerd.RuncError = "exec format error" }, "runc", Problem, "exec format", ""},
 		{"old runc", func(f *Facts) { f.Containerd.RuncVersion = "1.0.0-rc93" }, "runc", Warning, "v2", ""},
 		{"no init", func(f *Facts) { f.Containerd.Init = "" }, "init", Warning, "init process", "apt-get install tini"},
-		{"state dir is a file", func(f *Facts) { f.StateDir.NotDir = true }, "state dir", Problem, "no directory", "--state-dir"},
+		{"state dir is a file", func(f *Facts) { f.StateDir.NotDir = true }, "state dir", Problem, "no directory", "state-dir"},
 		{"state dir of others", func(f *Facts) { f.StateDir.UID = 33 }, "state dir", Problem, "user 33", "chown"},
 		{"state dir open to all", func(f *Facts) { f.StateDir.Mode = 0o777 }, "state dir", Problem, "can be written", "chmod 700"},
 		{"state dir readable", func(f *Facts) { f.StateDir.Mode = 0o755 }, "state dir", Warning, "can be read", "chmod 700"},
-		{"state dir on nfs", func(f *Facts) { f.StateDir.Type = "nfs4" }, "state dir", Problem, "nfs4", "--state-dir"},
-		{"state dir in memory", func(f *Facts) { f.StateDir.Type = "tmpfs" }, "state dir", Warning, "in memory", "--state-dir"},
+		{"state dir on nfs", func(f *Facts) { f.StateDir.Type = "nfs4" }, "state dir", Problem, "nfs4", "state-dir"},
+		{"state dir in memory", func(f *Facts) { f.StateDir.Type = "tmpfs" }, "state dir", Warning, "in memory", "state-dir"},
 		{"read-only", func(f *Facts) { f.StateDir.ReadOnly = true }, "state dir", Problem, "reading alone", "remount,rw"},
 		{"unusable", func(f *Facts) { f.StateDir.Error = "it did not answer within 5s" }, "state dir", Problem, "did not answer", ""},
 		{"full", func(f *Facts) { f.StateDir.Free = 100 << 20 }, "state dir", Problem, "100 MiB free", "du"},
@@ -137,8 +137,8 @@ func containerBreaks() []breaks {
 		{"noexec for a containerd of its own", func(f *Facts) { f.Containerd.Serving, f.Images, f.StateDir.NoExec = "", nil, true }, "state dir", Problem, "noexec", "exec"},
 		{"no overlay", func(f *Facts) { f.Images.Overlay = "invalid argument" }, "images", Problem, "invalid argument", "ftype=1"},
 		{"images on a share", func(f *Facts) { f.Images.Type = "cifs" }, "images", Problem, "cifs", "config.toml"},
-		{"long path", func(f *Facts) { f.Plan.SocketDir = "/" + strings.Repeat("long", 25) }, "sockets", Problem, "too long", "--state-dir"},
-		{"long path of a containerd of its own", func(f *Facts) { f.Containerd.Serving, f.Plan.StateDir = "", "/"+strings.Repeat("long", 25) }, "sockets", Problem, "Unix sockets allow", "--state-dir"},
+		{"long path", func(f *Facts) { f.Plan.SocketDir = "/" + strings.Repeat("long", 25) }, "sockets", Problem, "too long", "state-dir"},
+		{"long path of a containerd of its own", func(f *Facts) { f.Containerd.Serving, f.Plan.StateDir = "", "/"+strings.Repeat("long", 25) }, "sockets", Problem, "Unix sockets allow", "state-dir"},
 		{"logs", func(f *Facts) { f.LogBytes = 20 << 30 }, "logs", Warning, "20 GiB", "/var/lib/escher/logs"},
 		{"watchdog", func(f *Facts) { f.Watchdog.Running = false }, "watchdog", Problem, "does not run", "restart"},
 		{"containers of another node", func(f *Facts) { f.Spaces[0].Node = "old" }, "containers", Warning, "node old of cluster c", "ctr -n escher-c-1"},
@@ -151,20 +151,20 @@ func containerBreaks() []breaks {
 // networkBreaks are defects of names, ports and GPUs.
 func networkBreaks() []breaks {
 	return []breaks{
-		{"localhost", func(f *Facts) { f.Plan.Node = "localhost.localdomain" }, "node name", Problem, "many machines", "--node"},
-		{"bad name", func(f *Facts) { f.Plan.Node = "a b" }, "node name", Problem, `"a b"`, "--node"},
+		{"localhost", func(f *Facts) { f.Plan.Node = "localhost.localdomain" }, "node name", Problem, "many machines", "node"},
+		{"bad name", func(f *Facts) { f.Plan.Node = "a b" }, "node name", Problem, `"a b"`, "node"},
 		{"dns", func(f *Facts) { f.Network.Nameservers = nil }, "dns", Warning, "no server", "nameserver"},
 		{"port in use", func(f *Facts) { f.Network.ListenError = "address already in use" }, "node api", Problem, "already in use", "ss -ltnp"},
-		{"agent does not answer", func(f *Facts) { f.Network.AnswerError = "refused" }, "node api", Problem, "refused", "--advertise"},
-		{"loopback", func(f *Facts) { f.Network.Loopback = true }, "node api", Problem, "their own machine", "--advertise"},
-		{"loopback without a certificate", func(f *Facts) { f.Plan.Local, f.Network.Loopback = true, true }, "node api", Warning, "loopback alone", "--tls-cert"},
-		{"strange address", func(f *Facts) { f.Network.Local = false }, "node api", Warning, "no address of this machine", "--advertise"},
+		{"agent does not answer", func(f *Facts) { f.Network.AnswerError = "refused" }, "node api", Problem, "refused", "advertise"},
+		{"loopback", func(f *Facts) { f.Network.Loopback = true }, "node api", Problem, "their own machine", "advertise"},
+		{"loopback without a certificate", func(f *Facts) { f.Plan.Local, f.Network.Loopback = true, true }, "node api", Warning, "loopback alone", "tls-cert"},
+		{"strange address", func(f *Facts) { f.Network.Local = false }, "node api", Warning, "no address of this machine", "advertise"},
 		{"node certificate", func(f *Facts) { f.Network.API.NotAfter = f.Now }, "node certificate", Warning, "expires", "issued"},
-		{"node certificate for another", func(f *Facts) { f.Network.API.Wrong = "x509: valid for a, not b" }, "node certificate", Problem, "valid for a", "--advertise"},
+		{"node certificate for another", func(f *Facts) { f.Network.API.Wrong = "x509: valid for a, not b" }, "node certificate", Problem, "valid for a", "advertise"},
 		{"node certificate is none", func(f *Facts) { f.Network.API, f.Network.CertificateError = nil, "no such file" }, "node certificate", Problem, "no such file", ""},
 		{"firewall", func(f *Facts) { f.Network.Filters = []string{"nf_tables"} }, "firewall", Warning, "7421", "curl -k http://10.0.0.5:7421/healthz"},
 		{"ports overlap", func(f *Facts) { f.Plan.Ports = nodeagent.PortRange{First: 32000, Last: 33000} }, "ports", Warning, "32768-33000", "ip_local_reserved_ports=32768-33000"},
-		{"api among the ports", func(f *Facts) { f.Plan.Listen = ":20500" }, "ports", Problem, "20500", "--ports"},
+		{"api among the ports", func(f *Facts) { f.Plan.Listen = ":20500" }, "ports", Problem, "20500", "ports"},
 		{"ports taken", func(f *Facts) { f.Agent.Running = false }, "ports", Warning, "such as 20000", "ss -ltnp"},
 		{"no driver", func(f *Facts) { f.GPU.Driver = "" }, "gpus", Problem, "no driver", "nvidia-driver"},
 		{"no cdi", func(f *Facts) { f.GPU.Specs = nil }, "gpus", Problem, "no CDI", "nvidia-ctk cdi generate"},
@@ -182,21 +182,21 @@ func networkBreaks() []breaks {
 // clusterBreaks are defects of etcd and its content.
 func clusterBreaks() []breaks {
 	return []breaks{
-		{"etcd is away", func(f *Facts) { f.Etcd.Endpoints[0].Error = "refused"; f.Cluster = nil }, "etcd", Problem, "https://10.0.0.1:2379 does not answer: refused", "--endpoints"},
+		{"etcd is away", func(f *Facts) { f.Etcd.Endpoints[0].Error = "refused"; f.Cluster = nil }, "etcd", Problem, "https://10.0.0.1:2379 does not answer: refused", "endpoints"},
 		{"etcd's certificate has expired", func(f *Facts) { f.Etcd.Endpoints[0].Certificate.NotAfter = f.Now.Add(-1) }, "etcd", Problem, "has expired", "issued anew"},
 		{"etcd's certificate is of tomorrow", func(f *Facts) { f.Etcd.Endpoints[0].Certificate.NotBefore = f.Now.Add(time.Hour) }, "etcd", Problem, "clock", "timedatectl"},
-		{"etcd's certificate is of another", func(f *Facts) { f.Etcd.Endpoints[0].Certificate.Wrong = "certificate is valid for x" }, "etcd", Problem, "valid for x", "--servername"},
-		{"etcd refuses", func(f *Facts) { f.Etcd.Error = "bad certificate"; f.Cluster = nil }, "etcd", Problem, "bad certificate", "escher state"},
+		{"etcd's certificate is of another", func(f *Facts) { f.Etcd.Endpoints[0].Certificate.Wrong = "certificate is valid for x" }, "etcd", Problem, "valid for x", "servername"},
+		{"etcd refuses", func(f *Facts) { f.Etcd.Error = "bad certificate"; f.Cluster = nil }, "etcd", Problem, "bad certificate", "show the state of the cluster"},
 		{"our certificate ends soon", func(f *Facts) { f.Etcd.Own.NotAfter = f.Now.Add(24 * time.Hour) }, "etcd credentials", Warning, "expires", ""},
 		{"our key is another one's", func(f *Facts) { f.Etcd.Own, f.Etcd.OwnError = nil, "private key does not match" }, "etcd credentials", Problem, "does not match", ""},
 		{"our key is open", func(f *Facts) { f.Etcd.KeyMode = 0o644 }, "etcd credentials", Warning, "client.key", "chmod 600"},
 		{"small transactions", func(f *Facts) { f.Cluster.Ops = 128 }, "etcd database", Warning, "128", "--max-txn-ops=4096"},
 		{"full database", func(f *Facts) { f.Cluster.InUse = 80 }, "etcd database", Warning, "70 %", "--quota-backend-bytes"},
 		{"database refuses", func(f *Facts) { f.Cluster.Alarm = true }, "etcd database", Problem, "refuses", "defrag"},
-		{"no server", func(f *Facts) { f.Cluster.Servers = nil }, "servers", Problem, "no server is alive", "escher server"},
-		{"new cluster", func(f *Facts) { f.Cluster.ID, f.Cluster.Servers = "", nil }, "servers", Problem, "no server has run", "escher server"},
-		{"name taken", func(f *Facts) { f.Cluster.Lease = 6 }, "node", Problem, "another agent", "--node"},
-		{"agent of another cluster", func(f *Facts) { f.Cluster.Lease = 0 }, "node", Warning, "not alive in this cluster", "--node"},
+		{"no server", func(f *Facts) { f.Cluster.Servers = nil }, "servers", Problem, "no server is alive", "start a server"},
+		{"new cluster", func(f *Facts) { f.Cluster.ID, f.Cluster.Servers = "", nil }, "servers", Problem, "no server has run", "start a server"},
+		{"name taken", func(f *Facts) { f.Cluster.Lease = 6 }, "node", Problem, "another agent", "node"},
+		{"agent of another cluster", func(f *Facts) { f.Cluster.Lease = 0 }, "node", Warning, "not alive in this cluster", "node"},
 		{"agent of an older version", func(f *Facts) { f.Cluster.Version = "v1" }, "versions", Warning, "of version v1", "systemctl restart"},
 		{"server of an older version", func(f *Facts) { f.Cluster.Servers["s1"] = "v1" }, "versions", Warning, "server s1 is v1", "Upgrading"},
 		{"agents of several versions", func(f *Facts) { f.Cluster.Versions["v1"] = 2 }, "versions", Warning, "2 of v1", "rest"},
@@ -211,12 +211,12 @@ func TestDiagnose(t *testing.T) {
 			c.change(&f)
 			found := Diagnose(f)
 			if !slices.ContainsFunc(found, func(x Finding) bool {
-				return x.Check == c.check && x.Status == c.status && strings.Contains(x.Message, c.says) && strings.Contains(x.Remedy, c.remedy)
+				return x.Check == c.check && x.Status == c.status && strings.Contains(x.Message, c.says) && strings.Contains(x.Remedy.String(), c.remedy)
 			}) {
 				t.Errorf("not found, but %+v", slices.DeleteFunc(found, func(x Finding) bool { return x.Status == OK }))
 			}
 			for _, x := range found {
-				if x.Status != OK && x.Remedy == "" {
+				if x.Status != OK && x.Remedy.IsZero() {
 					t.Errorf("without a remedy: %+v", x)
 				}
 			}

@@ -3,7 +3,11 @@
 // Gather removes the files that a probe writes below the state directory.
 package doctor
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/escher-sched/escher/types"
+)
 
 // Status is the severity of a finding.
 type Status string
@@ -23,8 +27,8 @@ type Finding struct {
 	Status Status `json:"status"`
 	// Message is one sentence.
 	Message string `json:"message"`
-	// Remedy is what to do, if possible a command; "" if all is well.
-	Remedy string `json:"remedy,omitempty"`
+	// Remedy is what to do, if possible a command; empty if all is well.
+	Remedy types.Text `json:"remedy,omitzero"`
 }
 
 // Diagnose judges facts. It returns at least one finding for each check that applies, in a fixed
@@ -65,12 +69,14 @@ type diagnosis struct {
 
 func of(check string) *diagnosis { return &diagnosis{check: check} }
 
-func (d *diagnosis) problem(message, remedy string) {
-	d.all = append(d.all, Finding{d.check, Problem, message, remedy})
+// problem adds a problem. remedy formats args, which may be actions, like types.Textf.
+func (d *diagnosis) problem(message, remedy string, args ...any) {
+	d.all = append(d.all, Finding{d.check, Problem, message, types.Textf(remedy, args...)})
 }
 
-func (d *diagnosis) warn(message, remedy string) {
-	d.all = append(d.all, Finding{d.check, Warning, message, remedy})
+// warn adds a warning, like problem.
+func (d *diagnosis) warn(message, remedy string, args ...any) {
+	d.all = append(d.all, Finding{d.check, Warning, message, types.Textf(remedy, args...)})
 }
 
 // done returns the findings, or, if there are none, OK with the message well.

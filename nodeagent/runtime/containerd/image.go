@@ -13,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // LocalRegistry prefixes the names of loaded images. They are never pulled.
@@ -52,8 +53,8 @@ func (r *Runtime) image(ctx context.Context, ref string) (client.Image, error) {
 
 // notLoaded returns the error for a missing image of LocalRegistry, which cannot be pulled.
 func notLoaded(name string) error {
-	return types.Errorf(types.NotFound, "find image %s: it is not on this node, and images of %s are not pulled; bring it there with: escher image load",
-		name, LocalRegistry)
+	return types.Errorf(types.NotFound, "find image %s: it is not on this node, and images of %s are not pulled; bring it there: %s",
+		name, LocalRegistry, action.LoadImage.Of())
 }
 
 // here returns an image of this machine. An image referenced by digest may have any name here, and

@@ -19,6 +19,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 const (
@@ -59,7 +60,7 @@ func (d Dialer) Dial(ctx context.Context, node string) (*Client, error) {
 		return nil, err
 	}
 	if !found {
-		return nil, types.Errorf(types.NotFound, "there is no node %s: escher nodes lists them", node)
+		return nil, types.Errorf(types.NotFound, "there is no node %s: %s", node, action.ListNodes.Of())
 	}
 	var alive types.Alive
 	if found, err = read(ctx, d.Store, controlplane.AliveKey(node), &alive); err != nil {
@@ -97,7 +98,8 @@ func New(node, address, token string, conf *tls.Config) (*Client, error) {
 	if err == nil && u.Fragment != "" {
 		// It listens on loopback, and that address is the same on every machine.
 		if u.Fragment != watchdog.BootID() {
-			return nil, types.Errorf(types.Precondition, "ask node %s: its API listens on loopback of its own machine alone: ask from there, or start its agent with --tls-cert and --tls-key", node)
+			return nil, types.Errorf(types.Precondition, "ask node %s: its API listens on loopback of its own machine alone: ask from there, or %s %s and %s",
+				node, action.StartAgentWith.Of(), action.AgentCert.Of(), action.AgentKey.Of())
 		}
 		c.base, _, _ = strings.Cut(c.base, "#")
 		c.address = c.base
@@ -244,9 +246,9 @@ func (c *Client) broken(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return types.Errorf(types.Unavailable, "ask node %s: %w", c.node, err)
 	}
-	where := "look whether its agent runs there, and whether this address can be reached from here"
+	where := types.Textf("look whether its agent runs there, and whether this address can be reached from here")
 	if strings.HasPrefix(c.address, "unix:") {
-		where = "look whether escher dev runs; its socket answers only on that machine, and to that user"
+		where = types.Textf("%s; its socket answers only on that machine, and to that user", action.CheckDev.Of())
 	}
 	return types.Errorf(types.Unavailable, "ask node %s at %s: %w: %s", c.node, c.address, err, where)
 }

@@ -54,7 +54,7 @@ func TestDial(t *testing.T) {
 // server there would get the token.
 func TestLoopbackOfAnother(t *testing.T) {
 	w := newWorld(t)
-	if _, err := nodeapi.New("n", w.url+"#another-boot", token, nil); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "--tls-cert") {
+	if _, err := nodeapi.New("n", w.url+"#another-boot", token, nil); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "tls-cert") {
 		t.Error(err)
 	}
 	c, err := nodeapi.New("n", w.url+"#"+watchdog.BootID(), token, nil)

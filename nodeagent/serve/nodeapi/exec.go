@@ -89,7 +89,7 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		_ = x.tell(r.Context(), answer.Problem(err)) // The client may be gone.
+		_ = x.tell(r.Context(), answer.Problem(s.said(err))) // The client may be gone.
 	} else {
 		_ = x.tell(r.Context(), news{Exit: &code})
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 const token = "the-token-of-this-session"
@@ -136,11 +137,14 @@ type world struct {
 	url     string
 }
 
+// said are the words of the program that serves the API.
+func said(a action.Action) string { return "say " + a.String() }
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{used: new(used), agent: &agent{dir: t.TempDir(), bound: true, token: token}, runtime: &runtime{Runtime: simruntime.New(simruntime.Config{}), root: t.TempDir()}}
 	open := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "open") })
-	srv := httptest.NewServer(nodeapi.Handler(nodeapi.Config{Agent: w.agent, Runtime: w.runtime, Usage: w.used, Open: open}))
+	srv := httptest.NewServer(nodeapi.Handler(nodeapi.Config{Agent: w.agent, Runtime: w.runtime, Usage: w.used, Open: open, Say: said}))
 	t.Cleanup(srv.Close)
 	w.url = srv.URL
 	w.Client = w.client(t, token)

@@ -22,6 +22,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Limits of one node's API.
@@ -65,6 +66,8 @@ type Config struct {
 	Open, Full http.Handler
 	// Log logs internal errors; nil means no log.
 	Log *zap.Logger
+	// Say renders the actions in errors; nil means neutral words.
+	Say action.Renderer
 }
 
 // server answers requests.
@@ -80,6 +83,9 @@ func Handler(cfg Config) http.Handler { return newServer(cfg).handler() }
 func newServer(cfg Config) *server {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
+	}
+	if cfg.Say == nil {
+		cfg.Say = action.Action.String
 	}
 	return &server{Config: cfg}
 }
@@ -207,7 +213,12 @@ func attemptOf(r *http.Request) (attempt, error) {
 
 // refuse answers with an error.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	answer.Fail(w, r, s.Log, err)
+	answer.Fail(w, r, s.Log, s.said(err))
+}
+
+// said returns an error with its actions rendered.
+func (s *server) said(err error) error {
+	return types.Errorf(types.ClassOf(err), "%s", types.Render(err, s.Say))
 }
 
 // number parses a parameter that is a number of 0 or more; absent is the value without it.

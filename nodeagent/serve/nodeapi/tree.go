@@ -11,6 +11,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent/serve/inroot"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // tree is the files of a container. The container may change them at any moment, to anything. So
@@ -81,9 +82,9 @@ func fileError(verb, name string, err error) error {
 	class := types.Precondition
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return types.Errorf(types.NotFound, "%s %s in the container: it is not there: name another, as escher exec TASK -- ls shows them", verb, name)
+		return types.Errorf(types.NotFound, "%s %s in the container: it is not there: name another: %s", verb, name, action.ListFiles.Of())
 	case errors.Is(err, inroot.ErrKernel):
-		return types.Errorf(types.Invalid, "%s %s in the container: %w: use escher exec, which has the rights of the container", verb, name, err)
+		return types.Errorf(types.Invalid, "%s %s in the container: %w: %s, which has its rights", verb, name, err, action.RunInside.Of())
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		class = types.Unavailable
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // sampler is the part of a usage.Sampler that the API needs. since is the start of the history;
@@ -67,7 +68,8 @@ func (s *server) usageOfTask(r *http.Request, since time.Time) (any, error) {
 	all := s.Usage.Tasks(r.Context(), since)
 	i := slices.IndexFunc(all, func(t usage.Task) bool { return t.Namespace == a.ns && t.Task == a.id && t.Attempt == a.number })
 	if i < 0 {
-		return nil, types.Errorf(types.NotFound, "ask what attempt %d of task %s uses: it does not run on node %s: escher describe %s says where it is", a.number, a.id, s.Agent.Node(), a.id)
+		return nil, types.Errorf(types.NotFound, "ask what attempt %d of task %s uses: it does not run on node %s: to find it: %s",
+			a.number, a.id, s.Agent.Node(), action.Describe.Of(a.id))
 	}
 	return all[i], nil
 }

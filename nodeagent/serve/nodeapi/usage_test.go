@@ -45,7 +45,7 @@ func TestUsage(t *testing.T) {
 	if err != nil || len(one.History) != 1 || !w.used.since.Equal(since) {
 		t.Errorf("%+v, %v; want its history since %s, and not %s", one, err, since, w.used.since)
 	}
-	if _, err := w.UsageOf(t.Context(), "x", "t", 2, since); !types.Is(err, types.NotFound) {
+	if _, err := w.UsageOf(t.Context(), "x", "t", 2, since); !types.Is(err, types.NotFound) || !strings.HasSuffix(err.Error(), "to find it: say describe t") {
 		t.Errorf("another attempt: %v", err)
 	}
 	n, err := w.NodeUsage(t.Context(), time.Time{})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Limits of one socket: a task must not exhaust the agent that it shares with others.
@@ -110,8 +111,8 @@ func (s *Server) often(ctx context.Context, own *rate.Limiter) error {
 	}
 	ns := s.cfg.Client.Namespace()
 	return types.Errorf(types.Unavailable,
-		"serve request: the tasks of namespace %s on this node make more than %d requests a second: ask less often, or watch, or have an administrator allow more: escher namespace set %s --max-requests",
-		ns, most, ns)
+		"serve request: the tasks of namespace %s on this node make more than %d requests a second: ask less often, or watch, or have an administrator allow more: %s",
+		ns, most, action.RaiseBudget.Of(ns, "max-requests"))
 }
 
 // onlyParameters refuses a request with an unknown parameter: a typing error must not look like an

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 const (
@@ -53,7 +54,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	if !s.share.watch(most) {
 		ns := s.cfg.Client.Namespace()
 		answer.Refuse(w, types.Errorf(types.Unavailable,
-			"watch: the tasks of namespace %s on this node have %d watches open: close one, or have an administrator allow more: escher namespace set %s --max-watches", ns, most, ns))
+			"watch: the tasks of namespace %s on this node have %d watches open: close one, or have an administrator allow more: %s",
+			ns, most, action.RaiseBudget.Of(ns, "max-watches")))
 		return
 	}
 	defer s.share.watches.Add(-1)

@@ -202,7 +202,7 @@ func TestBudgetOfTheSocket(t *testing.T) {
 		}
 		return n, nil
 	}
-	if n, err := served(); n > 10 || !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "escher namespace set d --max-requests") {
+	if n, err := served(); n > 10 || !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "change max-requests of namespace d") {
 		t.Errorf("%d were served, then %v", n, err)
 	}
 	most.Store(1000)
@@ -211,7 +211,7 @@ func TestBudgetOfTheSocket(t *testing.T) {
 	}
 	err := b.client.Watch(t.Context(), tasksocket.Watch{}, func(tasksocket.Event) error {
 		second := b.client.Watch(t.Context(), tasksocket.Watch{}, func(tasksocket.Event) error { return errEnough })
-		if !types.Is(second, types.Unavailable) || !strings.Contains(second.Error(), "escher namespace set d --max-watches") {
+		if !types.Is(second, types.Unavailable) || !strings.Contains(second.Error(), "change max-watches of namespace d") {
 			t.Errorf("a second watch: %v", second)
 		}
 		return errEnough

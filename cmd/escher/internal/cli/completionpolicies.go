@@ -4,31 +4,49 @@ import (
 	"context"
 	"slices"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 )
 
 // policyCompleters returns the completers of flags that make policies.
 func (f completions) policyCompleters() map[string]completer {
-	domains := words(esl.Domain("").Choices()...)
 	var kinds []string
-	for name, kind := range policy.KnownPolicies() {
-		if kind.Job {
-			kinds = append(kinds, name)
+	all := make(map[string]completer)
+	for _, kind := range builtin.Policies() {
+		d := esl.Describe(kind)
+		if !d.OnlyDeclared {
+			kinds = append(kinds, kind.Kind())
+		}
+		for flag := range d.AllFlags() {
+			switch c := f.values(flag.Values); {
+			case c == nil:
+			case all[flag.Name] == nil:
+				all[flag.Name] = c
+			default:
+				all[flag.Name] = both(all[flag.Name], c)
+			}
 		}
 	}
 	slices.Sort(kinds)
-	others := both(f.ids(controlplane.Jobs), f.ids(controlplane.Tasks))
-	return map[string]completer{
-		"spread": domains, "together": domains, "on-loss": words(esl.Loss("").Choices()...), "policy": words(kinds...),
-		"prefer": words("node/", "rack/", "zone/", "label/", "anywhere"), "near": f.resourceNames,
-		"after": others, "colocate-with": others,
-		"queue":     both(f.declared("queue", ""), f.declared("fair-queue", "/")),
-		"share":     f.declared("fair-share", "/"),
-		"semaphore": f.declared("semaphore", ""),
+	all["policy"] = words(kinds...)
+	return all
+}
+
+// values returns the completer of values of a flag; nil means that there is none.
+func (f completions) values(v esl.Values) completer {
+	switch {
+	case v.Jobs:
+		return both(f.ids(controlplane.Jobs), f.ids(controlplane.Tasks))
+	case v.Resources:
+		return f.resourceNames
+	case v.Shared != "":
+		return f.declared(v.Shared, v.Then)
+	case len(v.Words) > 0:
+		return words(v.Words...)
 	}
+	return nil
 }
 
 // both combines two completers.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -155,29 +156,28 @@ func TestDocumentedExamplesAreAdmitted(t *testing.T) {
 
 // TestEveryPolicyIsDescribed checks that every policy and its parameters have a description.
 func TestEveryPolicyIsDescribed(t *testing.T) {
-	texts := policy.PolicyTexts()
 	for name, kind := range policy.KnownPolicies() {
-		if texts[name].Does == "" {
-			t.Errorf("policyTexts says nothing of %s", name)
+		if kind.Desc == "" {
+			t.Errorf("Describe says nothing of %s", name)
 		}
 		for _, p := range manifest.Parameters(kind) {
 			if p.Name == "" || p.Desc == "" {
 				t.Errorf("%s: parameter %q is not described: %q", name, p.Name, p.Desc)
 			}
 		}
-		if texts[name].Declared && !kind.Shared {
+		if !kind.Job && !kind.Shared {
 			t.Errorf("%s can only be declared, and is not shared", name)
 		}
 	}
 }
 
-// TestDeclaredPoliciesRefuseJobs: exactly the policies marked as Declared refuse every job.
+// TestDeclaredPoliciesRefuseJobs: exactly the policies marked as OnlyDeclared refuse every job.
 func TestDeclaredPoliciesRefuseJobs(t *testing.T) {
 	for name, empty := range builtin.Kinds() {
 		_, shared := empty().(esl.Shared)
-		declared := policy.PolicyTexts()[name].Declared
+		declared := esl.Describe(empty()).OnlyDeclared
 		if shared && declared != refuses(empty()) {
-			t.Errorf("%s: it refuses jobs: %v, and policyTexts says %v", name, !declared, declared)
+			t.Errorf("%s: it refuses jobs: %v, and Describe says %v", name, !declared, declared)
 		}
 	}
 }
@@ -208,12 +208,35 @@ func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		made, err := builtin.Kinds().Read(p.Stored())
-		if err != nil || !reflect.DeepEqual(made, want) {
-			t.Errorf("%s: %+v, %v", text, made, err)
+		made := policy.Of(p)
+		if !reflect.DeepEqual(made, want) {
+			t.Errorf("%s: %+v", text, made)
 		}
-		if stored, err := json.Marshal(want); err != nil || p.With != "" && string(stored) != string(p.With) {
-			t.Errorf("%s: stored as %s, by the library as %s", text, p.With, stored)
+		inFile, err := json.Marshal(p.Parameters)
+		if stored, wrong := esl.Stored(want); err != nil || wrong != nil || stored.With != "" && stored.With != string(inFile) {
+			t.Errorf("%s: stored as %s, by the library as %s: %v", text, inFile, stored.With, errors.Join(err, wrong))
+		}
+	}
+}
+
+// TestMadePoliciesAreReadAlike: what is stored of a policy with all parameters is the policy.
+func TestMadePoliciesAreReadAlike(t *testing.T) {
+	for name, with := range inFull() {
+		known := policy.KnownPolicies()
+		known[name] = manifest.PolicyKind{New: known[name].New, Job: true}
+		p, err := manifest.ReadPolicy(name+"="+string(inJSON(t, with)), known)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		made := policy.Of(p)
+		stored, err := esl.Stored(made)
+		if err != nil {
+			t.Error(err)
+		}
+		read, err := builtin.Kinds().Read(stored)
+		if err != nil || !reflect.DeepEqual(made, read) {
+			t.Errorf("%s: %+v is read as %+v: %v", name, made, read, err)
 		}
 	}
 }
@@ -236,6 +259,10 @@ func TestFlagsMakePolicies(t *testing.T) {
 		"--gang 4 --on-loss restart --per-node 2":                  `gang {"perNode":2,"onLoss":"restart"}`,
 		"--gang 4 --together rack":                                 `gang {"in":"rack"}`,
 		"--gang 4 --apart":                                         "gang, apart",
+		"--gang 4 --apart --per-node 2":                            `gang {"perNode":2}, apart`,
+		"--gang 4 --colocate-with web --on-loss alone":             `gang {"onLoss":"alone"}, colocate {"with":"web"}`,
+		"--together rack --on-loss fail --colocate-with web":       `colocate {"in":"rack","onLoss":"fail"}, colocate {"with":"web"}`,
+		"--apart=false --pack":                                     "pack",
 		"--together zone":                                          `colocate {"in":"zone"}`,
 		"--colocate-with web":                                      `colocate {"with":"web"}`,
 		"--apart --per-node 3":                                     `apart {"perNode":3}`,
@@ -265,8 +292,10 @@ func TestFlagsMakePolicies(t *testing.T) {
 		p := flagsOf(t, words...)
 		got, err := p.Policies()
 		var texts []string
-		for _, one := range policy.Written(got) {
-			texts = append(texts, policy.PolicyWords(one))
+		for _, one := range got {
+			stored, wrong := esl.Stored(one)
+			texts = append(texts, strings.TrimSpace(stored.Kind+" "+stored.With))
+			err = errors.Join(err, wrong)
 		}
 		if err != nil || strings.Join(texts, ", ") != want {
 			t.Errorf("%s: %s, %v, want %s", args, strings.Join(texts, ", "), err, want)
@@ -277,6 +306,9 @@ func TestFlagsMakePolicies(t *testing.T) {
 func TestFlagsThatAreRefused(t *testing.T) {
 	for args, says := range map[string]string{
 		"--gang -1":                         "gang: -1 is negative",
+		"--gang 0 --per-node 2":             "gang: 0 tasks are none",
+		"--apart=false --per-node 2":        "per-node: is given without --gang or --apart",
+		"--colocate-with a --on-loss fail":  "on-loss: is given without --gang or --together",
 		"--elastic -1":                      "elastic: -1 is negative",
 		"--max-skew 1":                      "max-skew: is given, and nothing is spread",
 		"--per-node 2":                      "per-node: is given without --gang or --apart",

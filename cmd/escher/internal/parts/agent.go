@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/nodeagent"
@@ -62,7 +63,7 @@ func (a Agent) Start(stack *Stack) error {
 			}
 		}
 		defer func() { l = nil }() // the server has closed it
-		conf := nodeapi.Config{Agent: agent, Runtime: a.Config.Runtime, Usage: sampler, Full: ops.Handler(a.Metrics, a.Health), Log: a.Config.Logger.Named("api")}
+		conf := nodeapi.Config{Agent: agent, Runtime: a.Config.Runtime, Usage: sampler, Full: ops.Handler(a.Metrics, a.Health), Log: a.Config.Logger.Named("api"), Say: howto.Say}
 		if conf.Open = conf.Full; a.Outline {
 			conf.Open = ops.Outline(a.Metrics, a.Health, usage.TaskMetrics)
 		}
@@ -84,6 +85,7 @@ func (a *Agent) make() (*nodeagent.Agent, net.Listener, error) {
 		return nil, nil, err
 	}
 	a.Config.Address = address
+	a.Config.Say = howto.Say
 	agent, err := nodeagent.New(a.Config)
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 const (
@@ -45,7 +46,7 @@ func Ensure(ctx context.Context, conf Config) (*Daemon, error) {
 			return &Daemon{conf: conf, address: conf.Address}, nil
 		}
 		if conf.Named {
-			return nil, types.Errorf(types.Precondition, "%w; start it there, or leave out --containerd: without it, a private one is run where none serves", err)
+			return nil, types.Errorf(types.Precondition, "%w; start it there, or leave out %s: without it, a private one is run where none serves", err, action.AgentContainerd.Of())
 		}
 	}
 	if err := conf.Validate(); err != nil {

@@ -10,8 +10,6 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
@@ -25,11 +23,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	pause := backoff.NewExponentialBackOff()
+	pauses := supervise.NewSchedule()
 	for {
 		pid, err := d.PID()
 		if err == nil {
-			pause.Reset()
+			pauses.Reset()
 			err = d.follow(ctx, pid)
 		}
 		if ctx.Err() != nil {
@@ -38,7 +36,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.conf.Logger.Warn("containerd ended, starting it again", zap.String("address", d.address), zap.Error(err))
 		if err := d.start(ctx); err != nil {
 			d.conf.Logger.Error("containerd does not start", zap.Error(err))
-			_ = supervise.Pause(ctx, pause.NextBackOff()) // ctx is checked next
+			_ = pauses.Pause(ctx, 0) // ctx is checked next
 		}
 		if ctx.Err() != nil {
 			return d.stopNow()

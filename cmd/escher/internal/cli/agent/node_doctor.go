@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
@@ -115,12 +116,20 @@ func diagnose(f *cmdutil.Factory, ctx context.Context, plan doctor.Plan, src doc
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	found := doctor.Diagnose(facts)
+	found := withCommands(doctor.Diagnose(facts))
 	err := f.Show(found, string(doctor.Worst(found)), func(io.Writer) error { return printFindings(f.Raw(), found, f.Output().Color) })
 	if err == nil && doctor.Worst(found) == doctor.Problem {
 		err = cmdutil.Ended{Code: types.Internal.ExitCode()}
 	}
 	return err
+}
+
+// withCommands spells out the commands in remedies.
+func withCommands(found []doctor.Finding) []doctor.Finding {
+	for i := range found {
+		found[i].Remedy = found[i].Remedy.In(howto.Say)
+	}
+	return found
 }
 
 // usageOf returns how full etcd is.
@@ -143,8 +152,8 @@ func printFindings(w io.Writer, found []doctor.Finding, color bool) error {
 			status = paintStatus(x.Status, status)
 		}
 		fmt.Fprintf(w, "%s  %-*s  %s\n", status, wide, x.Check, table.Line(x.Message))
-		if x.Remedy != "" {
-			fmt.Fprintf(w, "%-*s  → %s\n", len("warning")+2+wide, "", table.Line(x.Remedy))
+		if !x.Remedy.IsZero() {
+			fmt.Fprintf(w, "%-*s  → %s\n", len("warning")+2+wide, "", table.Line(x.Remedy.String()))
 		}
 	}
 	_, err := fmt.Fprintf(w, "\n%d problems, %d warnings, %d ok\n", count[doctor.Problem], count[doctor.Warning], count[doctor.OK])

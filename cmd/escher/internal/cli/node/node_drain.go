@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 const drainHelp = `Binds nothing new to nodes, and has what is there leave. A server sees to it,
@@ -202,11 +203,5 @@ func (w *drainWait) Text() string {
 	return strings.Join(texts, "; ")
 }
 
-// someOf shortens a long list.
-func someOf(all []string) string {
-	const most = 5
-	if len(all) > most {
-		return strings.Join(all[:most], ", ") + fmt.Sprintf(" and %d more", len(all)-most)
-	}
-	return strings.Join(all, ", ")
-}
+// someOf names the first five of a list.
+func someOf(all []string) string { return words.List(all, 5) }

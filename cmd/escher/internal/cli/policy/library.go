@@ -11,13 +11,10 @@ import (
 // KnownPolicies are the policies of the library, in the form of files and flags.
 func KnownPolicies() manifest.Policies {
 	out := make(manifest.Policies)
-	texts := PolicyTexts()
 	for name, empty := range builtin.Kinds() {
 		_, shared := empty().(esl.Shared)
-		out[name] = manifest.PolicyKind{
-			New: func() any { return parametersOf(empty()) }, Desc: texts[name].Does,
-			Job: !texts[name].Declared, Shared: shared,
-		}
+		d := esl.Describe(empty())
+		out[name] = manifest.PolicyKind{New: func() any { return parametersOf(empty()) }, Desc: d.Does, Job: !d.OnlyDeclared, Shared: shared}
 	}
 	return out
 }
@@ -30,4 +27,15 @@ func parametersOf(p esl.Policy) any {
 		return p
 	}
 	return into.Interface()
+}
+
+// Of returns a policy of the library, or of another program.
+func Of(made manifest.Made) esl.Policy {
+	if with, unknown := made.Parameters.(manifest.With); unknown {
+		return esl.Foreign{Name: made.Name, With: string(with)}
+	}
+	if p, ok := reflect.ValueOf(made.Parameters).Elem().Interface().(esl.Policy); ok {
+		return p
+	}
+	return made.Parameters.(esl.Policy)
 }

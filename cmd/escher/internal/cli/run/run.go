@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/images"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/nodeagent/runtime/image"
 	"github.com/escher-sched/escher/types"
@@ -56,7 +57,7 @@ func NewRun(f *cmdutil.Factory) *cobra.Command {
 type launching struct {
 	subs []controlplane.Submission
 	// policies are those of the tasks, as one job.
-	policies []types.Policy
+	policies []esl.Policy
 	// image is to make first, unless it has no name.
 	image image.Spec
 }
@@ -101,16 +102,16 @@ func errPoliciesInside() error {
 
 // submit submits the tasks: as a job if there are several, or policies.
 func (l launching) submit(ctx context.Context, tasks cmdutil.Tasks) (controlplane.Launched, error) {
-	job := controlplane.Job{
-		Name: l.subs[0].Task.Name, Tasks: l.subs, RequestDigest: controlplane.RequestDigest(l.subs, l.policies),
-	}
-	if direct, ok := tasks.(cmdutil.Direct); ok && len(l.policies) > 0 {
-		jobs := builtin.New(direct.Client)
-		policies, err := jobs.ReadPolicies(l.policies)
-		if err != nil {
+	stored := make([]types.Policy, len(l.policies))
+	for i, p := range l.policies {
+		var err error
+		if stored[i], err = esl.Stored(p); err != nil {
 			return controlplane.Launched{}, err
 		}
-		return jobs.Submit(ctx, job, policies...)
+	}
+	job := controlplane.Job{Name: l.subs[0].Task.Name, Tasks: l.subs, RequestDigest: controlplane.RequestDigest(l.subs, stored)}
+	if direct, ok := tasks.(cmdutil.Direct); ok && len(l.policies) > 0 {
+		return builtin.New(direct.Client).Submit(ctx, job, l.policies...)
 	}
 	if len(l.subs) == 1 {
 		return tasks.Launch(ctx, l.subs...)

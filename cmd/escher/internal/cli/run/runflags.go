@@ -83,14 +83,14 @@ func (r *runFlags) split(f *cmdutil.Factory, args []string, dash int) (command [
 
 // submissions makes the tasks.
 func (r *runFlags) submissions(f *cmdutil.Factory, command []string) ([]controlplane.Submission, error) {
-	if gang := r.policies.gang; gang > 0 {
-		if r.count != 1 && r.count != gang {
-			return nil, types.Errorf(types.Invalid, "count: %d tasks, and a gang of %d: give one of them", r.count, gang)
+	if n, flag := r.policies.count(); n > 0 {
+		if r.count != 1 && r.count != n {
+			return nil, types.Errorf(types.Invalid, "count: %d tasks, and a %s of %d: give one of them", r.count, flag, n)
 		}
-		if gang > manifest.MaxTasks {
-			return nil, types.Errorf(types.Invalid, "gang: %d is out of range: give 1 to %d", gang, manifest.MaxTasks)
+		if n > manifest.MaxTasks {
+			return nil, types.Errorf(types.Invalid, "%s: %d is out of range: give 1 to %d", flag, n, manifest.MaxTasks)
 		}
-		r.count = gang
+		r.count = n
 	}
 	if r.count < 1 || r.count > manifest.MaxTasks {
 		return nil, types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", r.count, manifest.MaxTasks)

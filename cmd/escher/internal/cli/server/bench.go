@@ -5,16 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -149,10 +148,18 @@ func listScenarios(f *cmdutil.Factory, ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := tabwriter.NewWriter(f.Out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "SCENARIO\tMEASURES")
-	for _, line := range all {
-		fmt.Fprintln(t, line)
+	rows := make([]scenario, len(all))
+	for i, line := range all {
+		rows[i].name, rows[i].measures, _ = strings.Cut(line, "\t")
 	}
-	return t.Flush()
+	return table.Print(table.Output{To: f.Out}, rows)
 }
+
+// scenario is a benchmark as a row of a table.
+type scenario struct{ name, measures string }
+
+// Header returns the columns.
+func (scenario) Header() []table.Column { return table.Columns("scenario", "measures") }
+
+// Row returns the cells.
+func (s scenario) Row() []string { return []string{s.name, s.measures} }
