@@ -75,7 +75,7 @@ func TestSomebodyElses(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the program ended with %v\n%s", err, &said)
 	}
-	if got := why(never); got != "" {
+	if got := why(never); got != "[]" {
 		t.Errorf("of what is closed it says %q", got)
 	}
 	for _, task := range []string{always, never} {
