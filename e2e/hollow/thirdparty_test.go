@@ -30,7 +30,7 @@ func TestSomebodyElses(t *testing.T) {
 	build.Dir = "../../examples/night"
 	build.Env = append(os.Environ(), "GOPROXY=off")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: bring its go.mod up to date with go build -mod=mod:\n%s", err, out)
+		t.Fatalf("%v: bring its go.mod up to date with go vet -mod=mod:\n%s", err, out)
 	}
 	etcd := etcdtest.Start(t)
 	c, jobs := start(t, hollow.Config{Nodes: hollow.Nodes(1, 4), Store: etcdstore.New(etcd.Client, etcdstore.ServerLimits())})
@@ -75,7 +75,7 @@ func TestSomebodyElses(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the program ended with %v\n%s", err, &said)
 	}
-	if got := why(never); got != "" {
+	if got := why(never); got != "[]" {
 		t.Errorf("of what is closed it says %q", got)
 	}
 	for _, task := range []string{always, never} {
@@ -99,7 +99,18 @@ func TestSomebodyElses(t *testing.T) {
 	}
 }
 
-// TestGuideIsTheProgram: docs/writing-a-policy.md shows the tested program, and counts its lines.
+// TestGuideTests runs the tests of a policy that docs/writing-a-policy.md shows.
+func TestGuideTests(t *testing.T) {
+	test := exec.Command("go", "test", "-mod=readonly", ".")
+	test.Dir = "../../examples/night"
+	test.Env = append(os.Environ(), "GOPROXY=off")
+	if out, err := test.CombinedOutput(); err != nil {
+		t.Fatalf("%v: bring its go.mod up to date with go vet -mod=mod:\n%s", err, out)
+	}
+}
+
+// TestGuideIsTheProgram: docs/writing-a-policy.md shows the tested program and its tests, and counts
+// the lines of the program.
 func TestGuideIsTheProgram(t *testing.T) {
 	program, err := os.ReadFile("../../examples/night/main.go")
 	if err != nil {
@@ -111,7 +122,12 @@ func TestGuideIsTheProgram(t *testing.T) {
 	}
 	_, policy, _ := strings.Cut(string(program), "// Night lets")
 	policy, main, _ := strings.Cut("// Night lets"+policy, "func main()")
-	for _, part := range []string{strings.TrimSpace(policy), strings.TrimSpace("func main()" + main)} {
+	tests, err := os.ReadFile("../../examples/night/main_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tested, _ := strings.Cut(string(tests), "// TestNext asks")
+	for _, part := range []string{strings.TrimSpace(policy), strings.TrimSpace("func main()" + main), strings.TrimSpace("// TestNext asks" + tested)} {
 		if !strings.Contains(string(guide), "```go\n"+part+"\n```") {
 			t.Errorf("the guide does not show:\n%s", part)
 		}

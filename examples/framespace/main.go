@@ -1,5 +1,5 @@
 // Command framespace is a custom scheduler: that of Escher, with gangs built in. It replaces
-// `escher scheduler`; the name of a job says whether it is a gang.
+// the scheduler of `escher server`; the name of a job says whether it is a gang.
 package main
 
 import (

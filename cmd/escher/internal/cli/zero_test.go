@@ -59,9 +59,9 @@ func besideZero(policy string) object {
 }
 
 // TestWrittenZero: a written 0 means 0, or is refused. It is never taken as missing. That holds for
-// every number and time of every policy, and as docs/policies.md says.
+// every number and time of every policy, and as docs/policies/zero.md says.
 func TestWrittenZero(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/policies.md")
+	text, err := os.ReadFile("../../../../docs/policies/zero.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestWrittenZero(t *testing.T) {
 		for parameter, zero := range numbers(kind) {
 			want, listed := zeros()[name+" "+parameter]
 			if !listed || !strings.Contains(string(text), "`"+name+" "+parameter+"`") {
-				t.Errorf("%s %s: what 0 is, is not said here, or not in docs/policies.md", name, parameter)
+				t.Errorf("%s %s: what 0 is, is not said here, or not in docs/policies/zero.md", name, parameter)
 			}
 			with := maps.Clone(besideZero(name))
 			if with == nil {

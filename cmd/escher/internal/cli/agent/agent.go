@@ -26,8 +26,8 @@ bound to it, in the containerd of the machine or, where there is none, in one of
 own. Needs root. An escher server must run somewhere.
 
 Interrupted or killed, it leaves containers running, and adopts them when it is started
-again within --ttl, in the same directory; after that what ran is run elsewhere, and
-ended here. Cut off from etcd for as long, it ends what runs in time by itself.
+again within --ttl, in the same directory. If it is not, the watchdog ends them, and only
+then they run elsewhere. Cut off from etcd for as long, it ends what runs by itself.
 
 The node's API (docs/node-api.md) is at --listen, for whoever may read etcd, who finds
 there the address and what to show. Without --tls-cert it listens on loopback alone, and

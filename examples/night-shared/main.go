@@ -1,0 +1,89 @@
+// Command night-shared runs a policy that jobs share: the tasks of all jobs that name it start only
+// at night. See docs/policies/api.md.
+package main
+
+import (
+	"context"
+	"log"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/keep"
+	"github.com/escher-sched/escher/types"
+)
+
+// Shift is the shared policy: its jobs start tasks between two hours of the day, in UTC.
+type Shift struct {
+	From  int `json:"from"`
+	Until int `json:"until"`
+}
+
+// Kind returns the name for a document of kind Policy.
+func (Shift) Kind() string { return "acme.com/shift" }
+
+// Apply refuses: a job names a Shift by InShift.
+func (Shift) Apply(*esl.Group) error {
+	return types.Errorf(types.Invalid, "acme.com/shift is shared: declare it, and name it in a job by acme.com/in-shift")
+}
+
+// Declare creates nothing: Next creates everything, also for a policy from a file.
+func (Shift) Declare(string) ([]controlplane.Resource, error) { return nil, nil }
+
+// Next opens or closes <job>.in-shift of each job that names this policy.
+func (p Shift) Next(s *esl.State) esl.Plan {
+	hour, open := s.Now.UTC().Hour(), types.Quantity(0)
+	if p.From <= hour && hour < p.Until || p.From > p.Until && (p.From <= hour || hour < p.Until) {
+		open = types.Inf
+	}
+	plan := esl.Plan{RequeueAfter: s.Now.Truncate(time.Hour).Add(time.Hour), Reason: "another hour has begun"}
+	for _, job := range slices.Sorted(maps.Keys(s.Referring())) {
+		name := esl.OwnName(job, "in-shift", "")
+		pool := s.Pool(name)
+		waits := slices.ContainsFunc(s.JobTasks(job), func(t *cluster.Task) bool { return !t.Phase().Ended() })
+		if waits && (pool == nil || pool.Capacity() != open) && len(plan.Set) < s.MaxChanges() {
+			plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: open, Where: controlplane.InCluster(), Options: esl.OfJob(job)})
+		}
+	}
+	return plan
+}
+
+// InShift is the reference: a job names the shared policy by its id.
+type InShift struct {
+	Of string `json:"of"`
+}
+
+// Kind returns the name for jobs.
+func (InShift) Kind() string { return "acme.com/in-shift" }
+
+// Shared returns the id of the shared policy.
+func (p InShift) Shared() string { return p.Of }
+
+// Apply requests what Escher requests by itself for a job from a file.
+func (InShift) Apply(g *esl.Group) error {
+	g.AskAll(g.Own(""), esl.One)
+	return nil
+}
+
+// kinds returns both kinds.
+func kinds() esl.Kinds {
+	return esl.Kinds{}.With(func() esl.Policy { return Shift{} }, func() esl.Policy { return InShift{} })
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: etcdstore.SplitEndpoints(os.Getenv(etcdstore.EnvEndpoints))})
+	if err == nil {
+		err = keep.Run(ctx, store, keep.Options{Kinds: kinds()})
+	}
+	if ctx.Err() == nil {
+		log.Fatal(err)
+	}
+}
