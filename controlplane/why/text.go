@@ -122,7 +122,7 @@ func (p *page) missing(m Missing) string {
 	case m.Resource.IsPlacement():
 		text = "it is not in " + name
 	case fixed && m.Reason != "":
-		text = name + " is not to be had"
+		text = name + " is not available"
 	case m.Absent:
 		text = fmt.Sprintf("%s %s wanted, and there is none", m.Want, name)
 	case fixed:

@@ -53,20 +53,6 @@ func (h Holder) NameIn(ns string) string {
 	return name
 }
 
-// Listed joins a few names: "a", "a and b", "a, b, c and 4 more".
-func Listed(names []string) string {
-	const shown = 3
-	switch {
-	case len(names) == 0:
-		return ""
-	case len(names) == 1:
-		return names[0]
-	case len(names) <= shown:
-		return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-}
-
 // InWords is a readable duration.
 func InWords(d time.Duration) string {
 	if d < time.Second {

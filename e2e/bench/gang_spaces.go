@@ -41,9 +41,9 @@ func spaces() []space {
 // The line counts of the three; a test counts them.
 const (
 	appLines   = 69
-	libLines   = 254
+	libLines   = 255
 	frameLines = 35
-	libBelow   = 637
+	libBelow   = 638
 	frameBelow = 146
 )
 

@@ -68,7 +68,7 @@ func (e *explainer) say(f *finding) why.Reason {
 	case len(f.pools) > 0:
 		return e.shortPool(f)
 	case f.placeable() && !f.allowed.IsZero():
-		return because(why.AllowedLater, fmt.Sprintf("fits on %s, and may be placed so in %s", f.fits[0].Name, why.InWords(f.allowed.Sub(e.now))), types.Text{})
+		return because(why.AllowedLater, fmt.Sprintf("fits on %s, and this alternative is allowed in %s", f.fits[0].Name, why.InWords(f.allowed.Sub(e.now))), types.Text{})
 	case f.placeable():
 		return because(why.AboutToBind, fmt.Sprintf("fits on %s, and is about to be bound", f.fits[0].Name), noScheduler())
 	}
@@ -143,8 +143,8 @@ func filtered(list []candidate, keep func(*candidate) bool) []candidate {
 // shutAt: the nodes of a place take no tasks at present.
 func (e *explainer) shutAt(x cluster.Need, shut []candidate) why.Reason {
 	if len(shut) == 0 {
-		return because(why.NoSuchPlace, fmt.Sprintf("waits for %s, where no node is that is also where else it has to be", why.NameOf("", x.ID)),
-			types.Textf("Ask for one place, or label a node so."))
+		return because(why.NoSuchPlace, fmt.Sprintf("waits for %s, and no node there is in the other place that it requests", why.NameOf("", x.ID)),
+			types.Textf("Request one place, or give a node both labels."))
 	}
 	if strings.HasPrefix(string(x.ID), "node/") {
 		return because(why.NodesBarred, fmt.Sprintf("waits for %s, which is %s", why.NameOf("", x.ID), barredBy(shut[0].node)), unbar(shut, "Ask for another place"))
@@ -169,7 +169,7 @@ func shutWords(shut []candidate, where string) string {
 	}
 	var parts []string
 	for _, r := range byFrequency(reasons) {
-		parts = append(parts, fmt.Sprintf("%s %s %s", why.Listed(r.Nodes), is(len(r.Nodes)), r.Reason))
+		parts = append(parts, fmt.Sprintf("%s %s %s", list(r.Nodes), is(len(r.Nodes)), r.Reason))
 	}
 	if len(shut) == 1 {
 		return fmt.Sprintf("the only node%s, %s, is %s", where, shut[0].node.Name, barredBy(shut[0].node))
@@ -256,7 +256,7 @@ func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) why
 		return because(why.ReservationLacks, fmt.Sprintf("cannot run as long as reservation %s is as it is: that holds no %s", why.Ref(f.ns, id), base),
 			types.Textf("Ask for what it holds, or make it anew: %s", action.Describe.Of(id.ID)))
 	}
-	return because(why.ReservationLacks, fmt.Sprintf("waits for %s: reservation %s holds it on %s, and not where the rest is", name, why.Ref(f.ns, id), why.Listed(at)),
+	return because(why.ReservationLacks, fmt.Sprintf("waits for %s: reservation %s holds it on %s, and not where the rest is", name, why.Ref(f.ns, id), list(at)),
 		types.Textf("Ask for what is in one place."))
 }
 
@@ -266,7 +266,7 @@ func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate)
 	if elsewhere := having(f.short, x); len(elsewhere) > 0 {
 		here := left[0].node.Name
 		return because(why.ResourceElsewhere,
-			fmt.Sprintf("waits for %s on %s, where the rest of what it asks for is: it is only on %s", want, why.Listed(nodesOf(left)), why.Listed(nodesOf(elsewhere))),
+			fmt.Sprintf("waits for %s on %s, where the rest of what it asks for is: it is only on %s", want, list(nodesOf(left)), list(nodesOf(elsewhere))),
 			types.Textf("Set it there: %s", f.setOn(x.ID, x.Amount, here)))
 	}
 	if len(shut) > 0 {
@@ -294,14 +294,14 @@ func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate)
 	switch {
 	case len(others) > 0 && others[0].Phase == types.Pending && slices.Contains(others[0].Waits, e.self):
 		return because(why.Circle, fmt.Sprintf("waits for %s, which %s is to provide, and that waits for it", want, others[0].ID),
-			types.Textf("Each waits for the other, for ever. To break the circle: %s", create()))
+			types.Textf("The two wait for each other forever. To break the circle: %s", create()))
 	case len(others) > 0:
 		return e.provided(f.ns, want, others)
 	case len(given) > 0:
 		return because(why.Circle, fmt.Sprintf("waits for %s, which nothing but itself is to provide", want),
-			types.Textf("It waits for itself, for ever, unless somebody creates it: %s", create()))
+			types.Textf("It waits for itself forever, unless you create the resource: %s", create()))
 	}
-	return because(why.ResourceMissing, fmt.Sprintf("waits for %s: there is no %s anywhere", want, name), types.Textf("Somebody has to create it: %s", create()))
+	return because(why.ResourceMissing, fmt.Sprintf("waits for %s: there is no %s anywhere", want, name), types.Textf("Create it: %s", create()))
 }
 
 // provided: tasks should provide the missing resource, or should have.
@@ -356,7 +356,7 @@ func (e *explainer) tooLow(f *finding, open []candidate) why.Reason {
 	}
 	set := e.setLike(f, c.node, l.ID, l.Amount)
 	if l.capacity == 0 {
-		return because(why.Closed, fmt.Sprintf("waits for %s, whose capacity is 0 on %s: it is closed", want, why.Listed(nodesOf(open))), types.Textf("Open it: %s", set))
+		return because(why.Closed, fmt.Sprintf("waits for %s, whose capacity is 0 on %s: it is closed", want, list(nodesOf(open))), types.Textf("Open it: %s", set))
 	}
 	return because(why.CapacityLow, fmt.Sprintf("waits for %s, and its capacity is %s %s", want, l.capacity.Format(l.ID), at), types.Textf("Ask for less, or raise it: %s", set))
 }

@@ -90,7 +90,7 @@ func inventory(devices []match.Slot) string {
 	for i, kind := range kinds {
 		kinds[i] = fmt.Sprintf("%d %s", counts[kind], kind)
 	}
-	return why.Listed(kinds)
+	return list(kinds)
 }
 
 // noneSuch says why no registered node has enough of the wanted devices, if some have enough of any
@@ -123,8 +123,8 @@ func (e *explainer) noneSuch(f *finding, x cluster.Need, placed []candidate, whe
 			types.Textf("Ask for at most %s, or add a node that has more of them.", why.AmountOf(f.ns, x.ID, most))), true
 	}
 	return because(why.NoSuchDevices,
-		fmt.Sprintf("it asks for %s, and nowhere%s do so many lie so: %s, which comes closest, has %s that do not", want, where, nearest.Name, most.Format(x.ID)),
-		types.Textf("Ask for fewer, or leave the topology out. See how they lie: %s.", action.ListDevices.Of())), true
+		fmt.Sprintf("it asks for %s, and no node%s has so many with that topology: %s, which comes closest, has %s without it", want, where, nearest.Name, most.Format(x.ID)),
+		types.Textf("Request fewer, or leave the topology out. See the topology: %s.", action.ListDevices.Of())), true
 }
 
 // holdSuch returns the holders of a device that x accepts on n.

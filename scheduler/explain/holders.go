@@ -249,7 +249,7 @@ func (e *explainer) await(ns string, enough []why.Holder) types.Text {
 	}
 	first := enough[0]
 	if last := enough[len(enough)-1]; last.Leaving != "" {
-		return types.Textf("It goes on when %s %s, which %s being %s.", why.Listed(who), plural(len(enough), "ends", "end"), is(len(enough)), last.Leaving)
+		return types.Textf("It goes on when %s %s, which %s being %s.", list(who), plural(len(enough), "ends", "end"), is(len(enough)), last.Leaving)
 	}
 	// A leaving holder needs no action.
 	var end types.Text
@@ -278,7 +278,7 @@ func (e *explainer) await(ns string, enough []why.Holder) types.Text {
 	}
 	switch {
 	case len(enough) > 1:
-		return types.Textf("It goes on when %s end, which hold what it waits for.%s", why.Listed(who), end)
+		return types.Textf("It goes on when %s end, which hold what it waits for.%s", list(who), end)
 	case first.Kind == why.KindTask:
 		return types.Textf("It goes on when %s ends, which holds %s.%s", who[0], have, end)
 	case first.Phase != string(types.Granted):

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // shapesExplained bounds the shapes of waiting tasks explained per job or node: each costs a pass
@@ -29,7 +30,7 @@ func (e *explainer) job(id cluster.ID) (why.Explanation, error) {
 	if info == nil {
 		x.Phase = "incomplete"
 		x.Reason = because(why.Incomplete,
-			fmt.Sprintf("It is not submitted in full: %s of it %s there, and none is placed before all are.", count(len(tasks), "task"), is(len(tasks))), submitAgain())
+			fmt.Sprintf("It is not submitted in full: %s of it %s there, and none is placed before all are.", words.Count(len(tasks), "task"), is(len(tasks))), submitAgain())
 		e.admission(&x)
 		return x, nil
 	}
@@ -38,7 +39,7 @@ func (e *explainer) job(id cluster.ID) (why.Explanation, error) {
 		e.looks++
 		phases[t.Phase()]++
 	}
-	x.Summary = fmt.Sprintf("Of its %s, %s.", count(info.V.Tasks, "task"), phrases(phases, info.V.Tasks-len(tasks)))
+	x.Summary = fmt.Sprintf("Of its %s, %s.", words.Count(info.V.Tasks, "task"), phrases(phases, info.V.Tasks-len(tasks)))
 	switch held := phases[types.Bound] + phases[types.Running]; {
 	case phases[types.Pending] > 0:
 		x.Phase = waiting

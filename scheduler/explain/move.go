@@ -13,7 +13,7 @@ import (
 // moves says which nodes a granted reservation leaves, and what its bundles there wait for.
 func (e *explainer) moves(r *cluster.Reservation, from []types.GrantNode) string {
 	spots := scheduler.SpotsOn(e.v, r, &types.Grant{Nodes: from})
-	text := fmt.Sprintf("What it has on %s, %s, moves", why.Listed(nodeNames(from)), e.whyLeft(from))
+	text := fmt.Sprintf("What it has on %s, %s, moves", list(nodeNames(from)), e.whyLeft(from))
 	for i, s := range spots {
 		if n := e.firstFit(s.Needs); n != nil {
 			holds := e.d.Hold(n, s.Needs)

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // node explains a node.
@@ -44,7 +45,7 @@ func (e *explainer) node(ns, name string) (why.Explanation, error) {
 	}
 	x.Cause, x.Summary = why.NodeReady, fmt.Sprintf("It takes tasks: %s", e.bound(n, "is there", "are there"))
 	if len(full) > 0 {
-		x.Cause, x.Summary = why.InUse, fmt.Sprintf("It is full: %s, by %s.", why.Listed(full), e.bound(n, "", ""))
+		x.Cause, x.Summary = why.InUse, fmt.Sprintf("It is full: %s, by %s.", list(full), e.bound(n, "", ""))
 	}
 	e.refused(ns, n, &x)
 	return x, nil
@@ -53,7 +54,7 @@ func (e *explainer) node(ns, name string) (why.Explanation, error) {
 // bound says how many tasks a node has.
 func (e *explainer) bound(n *cluster.Node, one, many string) string {
 	tasks := len(n.Bindings)
-	text := count(tasks, "task")
+	text := words.Count(tasks, "task")
 	if tasks == 0 && one != "" {
 		text = "no task"
 		many = one

@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // notPermitted: no node permits the rights of a spec, which its task requests as a resource. ok is
@@ -16,7 +17,7 @@ func notPermitted(rid types.ResourceID, placed []candidate, where string) (r why
 	}
 	reason := fmt.Sprintf("it asks for rights that %s%s does not permit", placed[0].node.Name, where)
 	if len(placed) > 1 {
-		reason = fmt.Sprintf("it asks for rights that none of %s permits", count(len(placed), "node")+where)
+		reason = fmt.Sprintf("it asks for rights that none of %s permits", words.Count(len(placed), "node")+where)
 	}
 	return because(why.NotPermitted, reason, types.Textf("Ask for less, or start the agent of a node with %s.", setting)), true
 }

@@ -179,7 +179,7 @@ func (r *reader) notes() []string {
 	out := r.skipped
 	if len(r.unread) > 0 {
 		slices.Sort(r.unread)
-		out = append(out, fmt.Sprintf("What is stored as %s cannot be read by this version, and counts as absent.", why.Listed(slices.Compact(r.unread))))
+		out = append(out, fmt.Sprintf("What is stored as %s cannot be read by this version, and counts as absent.", list(slices.Compact(r.unread))))
 	}
 	return out
 }

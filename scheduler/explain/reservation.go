@@ -98,7 +98,7 @@ func draws(who []string) string {
 	if len(who) == 1 {
 		return who[0] + " still draws"
 	}
-	return why.Listed(who) + " still draw"
+	return list(who) + " still draw"
 }
 
 // drawn returns the holdings of tasks that draw on a grant.
@@ -124,13 +124,13 @@ func (e *explainer) granted(r *cluster.Reservation, x *why.Explanation) {
 		}
 	}
 	x.Holders = e.drawn(r)
-	x.Reason = because(why.Granted, fmt.Sprintf("It is granted, on %s: %s", why.Listed(at), plural(len(x.Holders), "1 task draws on it", fmt.Sprintf("%d tasks draw on it", len(x.Holders)))),
+	x.Reason = because(why.Granted, fmt.Sprintf("It is granted, on %s: %s", list(at), plural(len(x.Holders), "1 task draws on it", fmt.Sprintf("%d tasks draw on it", len(x.Holders)))),
 		giveUp(r))
 	x.Nodes = at[:min(few, len(at))]
 	if from := scheduler.LeftNodes(e.v, r); len(from) > 0 {
 		note(x, "%s", e.moves(r, from))
 	} else if len(dead) > 0 {
-		note(x, "Of its nodes, %s %s not alive: what it holds there is kept for it.", why.Listed(dead), is(len(dead)))
+		note(x, "Of its nodes, %s %s not alive: what it holds there is kept for it.", list(dead), is(len(dead)))
 	}
 }
 
@@ -138,11 +138,11 @@ func (e *explainer) granted(r *cluster.Reservation, x *why.Explanation) {
 func (e *explainer) accumulates(r *cluster.Reservation, x *why.Explanation) {
 	x.Phase = string(types.Accumulating)
 	parts := e.collected(r, x)
-	x.Cause, x.Summary = why.Collecting, fmt.Sprintf("It has waited long, and collects what becomes free: so far %s.", why.Listed(parts))
+	x.Cause, x.Summary = why.Collecting, fmt.Sprintf("It has waited long, and collects what becomes free: so far %s.", list(parts))
 	if len(parts) == 0 {
 		x.Summary = "It has collected all that it asks for, and is about to be granted."
 	}
-	note(x, "Nobody draws on it before it is complete; only tasks that end in time, %s, may use what it has collected.", action.TaskMaxRun.Of())
+	note(x, "No task draws on it before it is complete. Only tasks that end in time, %s, may use what it has collected.", action.TaskMaxRun.Of())
 }
 
 // granting says how much of a reservation too large for one transaction is held.
@@ -179,7 +179,7 @@ func (e *explainer) collectsAtOnce(r *cluster.Reservation, x *why.Explanation) {
 	if r.Info.V.ForItself {
 		whom = "to keep it"
 	}
-	x.Cause, x.Summary = why.Collecting, fmt.Sprintf("It collects what becomes free on the nodes that it names, %s: so far %s.", whom, why.Listed(parts))
+	x.Cause, x.Summary = why.Collecting, fmt.Sprintf("It collects what becomes free on the nodes that it names, %s: so far %s.", whom, list(parts))
 	if len(parts) == 0 {
 		x.Summary = fmt.Sprintf("It has collected all that it asks for, %s.", whom)
 	}

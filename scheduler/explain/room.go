@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // never says why no registered node is large enough, and gives a remedy.
@@ -39,7 +40,7 @@ func (e *explainer) never(f *finding) why.Reason {
 	}
 	near := placed[0]
 	l := near.lacks[0]
-	return because(why.NodesTooSmall, fmt.Sprintf("no node%s has %s together: %s comes closest, and has %s", where, why.Listed(wants), near.node.Name, hasOf(f.ns, l)),
+	return because(why.NodesTooSmall, fmt.Sprintf("no node%s has %s together: %s comes closest, and has %s", where, list(wants), near.node.Name, hasOf(f.ns, l)),
 		types.Textf("Ask for less %s or less of the rest, or add a larger node.", why.NameOf(f.ns, l.ID)))
 }
 
@@ -97,7 +98,7 @@ func (e *explainer) tooMuch(f *finding, x cluster.Need, placed []candidate, wher
 		}
 	}
 	name, want := why.NameOf(f.ns, x.ID), wantOf(f.ns, x)
-	of := count(len(placed), "node") + where
+	of := words.Count(len(placed), "node") + where
 	if _, fixed := x.ID.FixedPort(); fixed && largest.Info.V != nil {
 		return because(why.NodesTooSmall, fmt.Sprintf("it asks for %s, which %s out of its own range", want, plural(len(placed), "the only node gives", "every node gives")),
 			types.Textf("Ask for any port, %s, or for a number outside of the range.", action.TaskPort.Of()))
@@ -197,11 +198,11 @@ func (e *explainer) noRoom(f *finding, open []candidate) why.Reason {
 	case fixed && len(near.lacks) == 1:
 		clause = fmt.Sprintf("waits for %s, which is in use on %s", wants[0], whereOf(open))
 	case len(open) == 1 && len(f.short) > 1:
-		clause = fmt.Sprintf("waits for %s on %s, %s: %s %s free there", why.Listed(wants), near.node.Name, e.only(f), why.Listed(frees), is(len(frees)))
+		clause = fmt.Sprintf("waits for %s on %s, %s: %s %s free there", list(wants), near.node.Name, e.only(f), list(frees), is(len(frees)))
 	case len(open) == 1:
-		clause = fmt.Sprintf("waits for %s: %s %s free on %s", why.Listed(wants), why.Listed(frees), is(len(frees)), near.node.Name)
+		clause = fmt.Sprintf("waits for %s: %s %s free on %s", list(wants), list(frees), is(len(frees)), near.node.Name)
 	default:
-		clause = fmt.Sprintf("waits for %s: none of %d nodes has that free, and %s is nearest with %s", why.Listed(wants), len(open), near.node.Name, why.Listed(frees))
+		clause = fmt.Sprintf("waits for %s: none of %d nodes has that free, and %s is nearest with %s", list(wants), len(open), near.node.Name, list(frees))
 	}
 	if odd != "" {
 		clause += " (" + odd + ")"
@@ -218,7 +219,7 @@ func (e *explainer) noRoom(f *finding, open []candidate) why.Reason {
 			why.AmountOf(f.ns, l.ID, h.Quantity), near.node.Name, why.AmountOf(f.ns, l.ID, l.capacity.Minus(total(needed))))
 	case !r.Suggestion.IsZero():
 	case match.TopologyOf(l.Need) != types.AnyTopology && l.free >= l.Amount:
-		r.Suggestion = types.Textf("It goes on when such are free that lie so; leave the topology out to have any.")
+		r.Suggestion = types.Textf("It continues when devices with that topology are free. Without a topology it takes any.")
 	case !l.ID.Physical() && !l.ID.Scoped():
 		r.Suggestion = types.Textf("Raise it: %s", e.setLike(f, near.node, l.ID, l.capacity.Add(lacking)))
 	case odd != "":
@@ -269,7 +270,7 @@ func (e *explainer) only(f *finding) string {
 	if len(with) == 0 {
 		return "the only node that is large enough"
 	}
-	return "the only node with " + why.Listed(with)
+	return "the only node with " + list(with)
 }
 
 func whereOf(open []candidate) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // task explains a task.
@@ -124,13 +125,13 @@ func events(t *cluster.Task) types.Text {
 func restarted(s *cluster.StatusValue) string {
 	text := ""
 	if s.Restarts > 0 {
-		text = ", after " + count(s.Restarts, "restart")
+		text = ", after " + words.Count(s.Restarts, "restart")
 	}
 	switch {
 	case s.Phase == types.Failed && s.Failures > 1:
 		text += fmt.Sprintf(", the last of %d attempts that failed", s.Failures)
 	case s.Phase == types.Succeeded && s.Failures > 0:
-		text += ", after " + count(s.Failures, "attempt") + " that failed"
+		text += ", after " + words.Count(s.Failures, "attempt") + " that failed"
 	}
 	return text
 }
@@ -230,12 +231,12 @@ func (e *explainer) incomplete(t *cluster.Task, x *why.Explanation) {
 	job := cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}
 	e.read.tasks(t.ID.Namespace)
 	there := len(e.v.Members(job))
-	x.Reason = because(why.Incomplete, fmt.Sprintf("It waits for its job %s to be submitted in full: %s of it %s there.", job.ID, count(there, "task"), is(there)), submitAgain())
+	x.Reason = because(why.Incomplete, fmt.Sprintf("It waits for its job %s to be submitted in full: %s of it %s there.", job.ID, words.Count(there, "task"), is(there)), submitAgain())
 	e.admission(x)
 }
 
 func submitAgain() types.Text {
-	return types.Textf("If whoever submits the job is gone, submit it again: this part of it is removed after a while.")
+	return types.Textf("If the submission was interrupted, submit the job again. This part of it is removed after a while.")
 }
 
 // admission notes that admission is closed.
@@ -303,7 +304,7 @@ func (e *explainer) collects(r *cluster.Reservation, t *cluster.Task, x *why.Exp
 		return
 	}
 	x.Cause = why.Collecting
-	x.Summary = fmt.Sprintf("It has waited long, and collects what becomes free: so far %s.", why.Listed(parts))
+	x.Summary = fmt.Sprintf("It has waited long, and collects what becomes free: so far %s.", list(parts))
 	note(x, "Only tasks that end in time, %s, may use what it has collected. Where it fits sooner, it is placed there.", action.TaskMaxRun.Of())
 }
 

@@ -1,11 +1,10 @@
 package explain
 
 import (
-	"fmt"
-
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // The words of explanations.
@@ -24,13 +23,8 @@ func seeWhy(ns string, id cluster.ID) types.Text {
 	return types.Textf("See why: %s", explained(ns, id))
 }
 
-// count is a number with its noun.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
+// list joins names, and counts those beyond the third.
+func list(names []string) string { return words.List(names, 3) }
 
 // is is the verb for a number.
 func is(n int) string {

@@ -74,8 +74,8 @@ func TestNamedDaemonMustServe(t *testing.T) {
 	conf := config(t)
 	conf.Address, conf.Named = filepath.Join(conf.Dir, "nobody.sock"), true
 	_, err := daemon.Ensure(t.Context(), conf)
-	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "--containerd") {
-		t.Errorf("got %v, want Precondition and the flag", err)
+	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "leave out containerd: ") {
+		t.Errorf("got %v, want Precondition and the setting", err)
 	}
 	conf.Named = false
 	d := ensure(t, conf)

@@ -102,12 +102,9 @@ func errPoliciesInside() error {
 
 // submit submits the tasks: as a job if there are several, or policies.
 func (l launching) submit(ctx context.Context, tasks cmdutil.Tasks) (controlplane.Launched, error) {
-	stored := make([]types.Policy, len(l.policies))
-	for i, p := range l.policies {
-		var err error
-		if stored[i], err = esl.Stored(p); err != nil {
-			return controlplane.Launched{}, err
-		}
+	stored, err := esl.StoredForms(l.policies)
+	if err != nil {
+		return controlplane.Launched{}, err
 	}
 	job := controlplane.Job{Name: l.subs[0].Task.Name, Tasks: l.subs, RequestDigest: controlplane.RequestDigest(l.subs, stored)}
 	if direct, ok := tasks.(cmdutil.Direct); ok && len(l.policies) > 0 {
