@@ -9,7 +9,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// A Job is tasks to launch together.
+// A Job is a set of tasks to launch together.
 type Job struct {
 	// ID is unique in its namespace, forever. Empty means an id made of Name.
 	ID string
@@ -18,7 +18,7 @@ type Job struct {
 	GeneratedID bool
 	// Name is a label.
 	Name string
-	// Tasks are at least one.
+	// Tasks are the tasks of the job, at least one.
 	Tasks []Submission
 	// Session, unless empty, is the session that owns the tasks: LaunchJob sets it in each.
 	Session string

@@ -273,7 +273,7 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 		return false
 	}
 	c.maySearch(&c.accum.places)
-	c.layDown(d, g)
+	c.releaseGrant(d, g)
 	p := packing{core: c, draft: d, spots: BundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
 	if placed := p.place(0); !placed || !d.grant(r, p.spots, 2*len(g.Nodes)+1) {
@@ -282,7 +282,7 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 				d.giveBack(x.node, x.holds)
 			}
 		}
-		c.takeUp(d, g)
+		c.reacquireGrant(d, g)
 		if p.skipped {
 			c.accum.places.seen = -1 // nodes in flight may fit once they are answered
 		}

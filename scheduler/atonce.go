@@ -220,7 +220,7 @@ func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcom
 	if len(heirs) == 0 || c.inFlightOf(g) {
 		return stalled
 	}
-	c.layDown(d, g)
+	c.releaseGrant(d, g)
 	result := noFit
 	for _, k := range heirs {
 		if result == placed && !d.room(2*nodeCompares+len(g.Nodes)+handOverCompares, nodeCompares+len(g.Nodes)) {
@@ -238,7 +238,7 @@ func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcom
 		}
 	}
 	if result != placed {
-		c.takeUp(d, g)
+		c.reacquireGrant(d, g)
 		return result
 	}
 	for _, at := range g.Nodes {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -18,7 +19,7 @@ func equalNodes(n int) []any {
 	var kvs []any
 	for i := range n {
 		name := fmt.Sprintf("n%04d", i)
-		kvs = append(kvs, controlplane.NodeKey(name), &types.Node{Capacity: vector(4000, 0)}, controlplane.AliveKey(name), &types.Alive{})
+		kvs = append(kvs, controlplane.NodeKey(name), &types.Node{Capacity: schedulertest.Vector(4000, 0)}, controlplane.AliveKey(name), &types.Alive{})
 	}
 	return kvs
 }
@@ -28,7 +29,7 @@ func cores(prefix string, amounts ...types.Quantity) []any {
 	var kvs []any
 	for i, q := range amounts {
 		id := fmt.Sprintf("%s%04d", prefix, i)
-		kvs = append(kvs, controlplane.TaskKey("a", id), &types.Task{Requests: vector(q*1000, 0), Submitted: int64(i)})
+		kvs = append(kvs, controlplane.TaskKey("a", id), &types.Task{Requests: schedulertest.Vector(q*1000, 0), Submitted: int64(i)})
 	}
 	return kvs
 }
@@ -55,7 +56,7 @@ func TestPlacement(t *testing.T) {
 		{Spread, 1000, 250, 250},
 		{Pack, 1000, 400, 100},
 	} {
-		v := snapshot(t, append(equalNodes(x.nodes), cores("t", repeat(1, x.tasks)...)...)...)
+		v := schedulertest.Snapshot(t, append(equalNodes(x.nodes), cores("t", repeat(1, x.tasks)...)...)...)
 		used := make(map[string]int)
 		for _, b := range Schedule(v, Config{Placement: x.placement}, time.Unix(1, 0)).Binds {
 			used[b.Node]++
@@ -70,9 +71,9 @@ func TestPlacement(t *testing.T) {
 // do not.
 func TestPackKeepsRoomForTheLarge(t *testing.T) {
 	kvs := append(equalNodes(4), cores("small", 1, 1, 1, 1, 1, 1)...)
-	kvs = append(kvs, controlplane.TaskKey("a", "zlarge"), &types.Task{Requests: vector(4000, 0), Submitted: 100})
+	kvs = append(kvs, controlplane.TaskKey("a", "zlarge"), &types.Task{Requests: schedulertest.Vector(4000, 0), Submitted: 100})
 	for placement, waits := range map[Choice]int{Spread: 1, Pack: 0} {
-		if got := Schedule(snapshot(t, kvs...), Config{Placement: placement}, time.Unix(1, 0)); len(got.Waiting) != waits {
+		if got := Schedule(schedulertest.Snapshot(t, kvs...), Config{Placement: placement}, time.Unix(1, 0)); len(got.Waiting) != waits {
 			t.Errorf("%s: %v wait", placement, got.Waiting)
 		}
 	}
@@ -88,12 +89,12 @@ func TestPlacementIsReplayable(t *testing.T) {
 			asked = append(asked, types.Quantity(rapid.IntRange(1, 4).Draw(t, "cores")))
 		}
 		kvs := append(equalNodes(rapid.IntRange(0, 100).Draw(t, "nodes")), cores("t", asked...)...)
-		first := Schedule(snapshot(t, kvs...), cfg, time.Unix(1, 0))
-		if again := Schedule(snapshot(t, kvs...), cfg, time.Unix(1, 0)); !reflect.DeepEqual(first, again) {
+		first := Schedule(schedulertest.Snapshot(t, kvs...), cfg, time.Unix(1, 0))
+		if again := Schedule(schedulertest.Snapshot(t, kvs...), cfg, time.Unix(1, 0)); !reflect.DeepEqual(first, again) {
 			t.Fatalf("%+v, then %+v", first, again)
 		}
 	})
-	v := snapshot(t, append(equalNodes(8), cores("t", 1, 1, 1)...)...)
+	v := schedulertest.Snapshot(t, append(equalNodes(8), cores("t", 1, 1, 1)...)...)
 	places := make(map[string]bool)
 	for seed := range uint64(20) {
 		places[fmt.Sprint(Schedule(v, Config{Seed: seed}, time.Unix(1, 0)).Binds)] = true
@@ -144,10 +145,10 @@ func TestPlacementValidate(t *testing.T) {
 func BenchmarkPlacement(b *testing.B) {
 	kvs := equalNodes(10_000)
 	for i := range 20_000 {
-		t := &types.Task{Requests: vector(types.Quantity(1000+i%10), 0), Submitted: int64(i)}
+		t := &types.Task{Requests: schedulertest.Vector(types.Quantity(1000+i%10), 0), Submitted: int64(i)}
 		kvs = append(kvs, controlplane.TaskKey("a", fmt.Sprintf("t%05d", i)), t)
 	}
-	v := snapshot(b, kvs...)
+	v := schedulertest.Snapshot(b, kvs...)
 	for _, placement := range []Choice{Spread, Pack} {
 		b.Run(string(placement), func(b *testing.B) {
 			b.ReportAllocs()

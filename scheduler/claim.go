@@ -107,13 +107,13 @@ func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 	if e == nil || c.inFlightOf(g) || !d.roomToClaim(g, needs) {
 		return false
 	}
-	c.layDown(d, g)
+	c.releaseGrant(d, g)
 	n := c.fitsWhereItCollects(d, g, needs)
 	if n == nil && begins {
 		n, _, _ = c.find(d, &shape{seen: -1, cursor: c.rng.IntN(len(c.nodes) + 1)}, needs)
 	}
 	if n == nil || !d.bind(x.task, n, 0, needs, c.now) {
-		c.takeUp(d, g)
+		c.reacquireGrant(d, g)
 		return false
 	}
 	if !begins {
@@ -148,12 +148,12 @@ func (c *Core) placeClaimant(d *Draft, s *shape, r *cluster.Reservation, t *clus
 	if !d.roomToClaim(r.Grant.V, c.needsOf(s, t)[0]) {
 		return full, nil
 	}
-	c.layDown(d, r.Grant.V)
+	c.releaseGrant(d, r.Grant.V)
 	result, lacks := c.placeAnew(d, s, t)
 	if result == placed {
 		d.dissolve(claimOf(c.view, t))
 	} else {
-		c.takeUp(d, r.Grant.V)
+		c.reacquireGrant(d, r.Grant.V)
 	}
 	return result, lacks
 }
@@ -167,31 +167,33 @@ func (d *Draft) roomToClaim(g *types.Grant, needs []cluster.Need) bool {
 	return d.empty() || d.room(4+nodeCompares+8*len(needs)+held, 6+len(needs)+held)
 }
 
-// layDown releases a grant, so that searches find its capacity. takeUp or dissolve follows.
-func (c *Core) layDown(d *Draft, g *types.Grant) {
-	d.GiveBack(g)
+// releaseGrant releases a grant, so that searches find its capacity. reacquireGrant or dissolve
+// follows.
+func (c *Core) releaseGrant(d *Draft, g *types.Grant) {
+	d.ReleaseGrant(g)
 	for _, at := range g.Nodes {
 		c.note(d, c.view.Nodes[at.Node])
 	}
 }
 
-// takeUp reacquires a released grant.
-func (c *Core) takeUp(d *Draft, g *types.Grant) {
-	d.TakeBack(g)
+// reacquireGrant reacquires a released grant.
+func (c *Core) reacquireGrant(d *Draft, g *types.Grant) {
+	d.ReacquireGrant(g)
 	for _, at := range g.Nodes {
 		c.note(d, c.view.Nodes[at.Node])
 	}
 }
 
-// GiveBack returns what a grant holds, so that searches find it. TakeBack or dissolve follows.
-func (d *Draft) GiveBack(g *types.Grant) {
+// ReleaseGrant returns the capacity of a grant, so that searches find it. ReacquireGrant or
+// dissolve follows.
+func (d *Draft) ReleaseGrant(g *types.Grant) {
 	for _, at := range g.Nodes {
 		d.giveBack(d.view.Nodes[at.Node], at.Holds)
 	}
 }
 
-// TakeBack takes again what GiveBack returned.
-func (d *Draft) TakeBack(g *types.Grant) {
+// ReacquireGrant takes the capacity that ReleaseGrant returned.
+func (d *Draft) ReacquireGrant(g *types.Grant) {
 	for _, at := range g.Nodes {
 		d.Take(d.view.Nodes[at.Node], at.Holds)
 	}

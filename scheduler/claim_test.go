@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -169,7 +170,7 @@ func TestClaimantsTakeTurns(t *testing.T) {
 	b.settle()
 	b.task("one", map[string]types.Quantity{"cpu": 1000}, accumulates)
 	b.task("two", map[string]types.Quantity{"cpu": 1000}, accumulates, func(t *types.Task) { t.Priority = 1 })
-	b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Accumulate: true, Submitted: b.now.UnixNano(), Bundles: []types.Bundle{{Requests: vector(1000, 0)}}})
+	b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Accumulate: true, Submitted: b.now.UnixNano(), Bundles: []types.Bundle{{Requests: schedulertest.Vector(1000, 0)}}})
 	b.settle()
 	b.later(2 * time.Second)
 	if b.claim("two").Phase != types.Accumulating || b.claim("one").Phase != "" || b.claim("r").Phase != "" {
@@ -246,7 +247,7 @@ func TestClaimAndReservationOfOneName(t *testing.T) {
 	b.task("x", map[string]types.Quantity{"cpu": 1000}, accumulates)
 	b.settle()
 	b.later(2 * time.Second)
-	b.put(controlplane.ReservationKey("d", "x"), &types.Reservation{Submitted: b.now.UnixNano(), Bundles: []types.Bundle{{Requests: vector(100, 0)}}})
+	b.put(controlplane.ReservationKey("d", "x"), &types.Reservation{Submitted: b.now.UnixNano(), Bundles: []types.Bundle{{Requests: schedulertest.Vector(100, 0)}}})
 	b.settle()
 	if g := b.claim("x"); g.Task == 0 || g.Phase != types.Accumulating {
 		t.Fatalf("there is %+v", g)
@@ -306,7 +307,7 @@ func TestMovesOn(t *testing.T) {
 		b.task("small0", map[string]types.Quantity{"cpu": 900, "node/n3": 1})
 		b.settle()
 		if reservation {
-			b.put(controlplane.ReservationKey("d", "large"), &types.Reservation{Accumulate: true, Submitted: b.now.UnixNano(), Bundles: []types.Bundle{{Requests: vector(1000, 0)}}})
+			b.put(controlplane.ReservationKey("d", "large"), &types.Reservation{Accumulate: true, Submitted: b.now.UnixNano(), Bundles: []types.Bundle{{Requests: schedulertest.Vector(1000, 0)}}})
 		} else {
 			b.task("large", map[string]types.Quantity{"cpu": 1000}, accumulates)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -104,7 +105,7 @@ func TestDividedDevicesAreAsTheyAreWanted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var slots []match.Slot
 		for i := range rapid.IntRange(0, 8).Draw(t, "devices") {
-			d := gpu(i, rapid.SampledFrom([]string{"H100/x", "H100/y", "A100/x", "A100/y", "A100"}).Draw(t, "device"))
+			d := schedulertest.GPU(i, rapid.SampledFrom([]string{"H100/x", "H100/y", "A100/x", "A100/y", "A100"}).Draw(t, "device"))
 			slots = append(slots, match.Slot{ID: d.ID, Capacity: whole, Used: rapid.SampledFrom([]types.Quantity{0, 0, 0, 300, whole}).Draw(t, "used"), Device: &d})
 		}
 		w := Want{ID: types.GPU}

@@ -12,40 +12,19 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
-)
-
-const (
-	modelH100 = "NVIDIA H100 80GB HBM3"
-	modelA100 = "NVIDIA A100-SXM4-40GB"
 )
 
 // q is the quantities of a request vector.
 type q = map[string]types.Quantity
-
-// gpu is a device in words: "H100", "A100/pair1" for link pair1, "A100!" for unhealthy.
-func gpu(i int, text string) types.Device {
-	d := types.Device{ID: fmt.Sprintf("g%d", i), Resource: types.GPU, Model: modelA100, MemoryBytes: 40 << 30}
-	text, bad := strings.CutSuffix(text, "!")
-	if bad {
-		d.Unhealthy = "it is hot"
-	}
-	model, link, linked := strings.Cut(text, "/")
-	if linked {
-		d.Links = []string{link}
-	}
-	if model == "H100" {
-		d.Model, d.MemoryBytes = modelH100, 80<<30
-	}
-	return d
-}
 
 // gpusOn gives a node the described devices.
 func (b *bench) gpusOn(node string, devices ...string) {
 	b.t.Helper()
 	d := &types.Devices{}
 	for i, text := range devices {
-		d.Devices = append(d.Devices, gpu(i, text))
+		d.Devices = append(d.Devices, schedulertest.GPU(i, text))
 	}
 	b.putDevices(node, d)
 	if b.core.view.Nodes[node] == nil {
@@ -109,7 +88,7 @@ func TestWhoWantsDevicesIsWoken(t *testing.T) {
 			b.put(controlplane.NodeKey("n2"), &types.Node{Capacity: types.NewRequests(q{"gpu": 1000, "cpu": 1000})}, controlplane.AliveKey("n2"), &types.Alive{})
 			b.settle()
 			b.expect("t", "pending")
-			b.put(controlplane.DevicesKey("n2"), &types.Devices{Devices: []types.Device{gpu(0, "H100")}})
+			b.put(controlplane.DevicesKey("n2"), &types.Devices{Devices: []types.Device{schedulertest.GPU(0, "H100")}})
 		},
 		"an uncordoned node": func(b *bench) { b.del(controlplane.CordonKey("n3")) },
 		"a release":          func(b *bench) { b.exited("first") },
@@ -195,7 +174,7 @@ func TestDevicesThatChangeMeanwhile(t *testing.T) {
 		b.task("t", q{resource: 1000}, of(types.DeviceRequest{Resource: resource, Models: []string{"H100"}}))
 		b.see()
 		drafts := b.line(1)
-		b.put(controlplane.DevicesKey("n1"), &types.Devices{Devices: []types.Device{gpu(0, "A100")}})
+		b.put(controlplane.DevicesKey("n1"), &types.Devices{Devices: []types.Device{schedulertest.GPU(0, "A100")}})
 		b.core.Done(drafts[0], b.arrives(drafts[0], false), nil, b.now)
 		b.settle()
 		b.expect("t", "pending")

@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
 )
 
 // TestReservationWithAnUnhealthyDevice: a task that draws on it gets other devices of the
 // reservation, or waits until the device recovers, whatever its device request.
 func TestReservationWithAnUnhealthyDevice(t *testing.T) {
-	all := []types.Device{gpu(0, "A100!"), gpu(1, "A100"), gpu(2, "A100"), gpu(3, "A100")}
+	all := []types.Device{schedulertest.GPU(0, "A100!"), schedulertest.GPU(1, "A100"), schedulertest.GPU(2, "A100"), schedulertest.GPU(3, "A100")}
 	anyOf, drawn := func(*types.Task) {}, of(types.DeviceRequest{Resource: "gpu@r", Models: []string{"A100"}})
 	for name, tt := range map[string]struct {
 		wants func(*types.Task)
@@ -53,7 +54,7 @@ func TestReservedDeviceThatFailsMeanwhile(t *testing.T) {
 	b.task("t", q{"gpu@r": 1000})
 	b.see()
 	drafts := b.line(1)
-	b.put(controlplane.DevicesKey("n1"), &types.Devices{Devices: []types.Device{gpu(0, "A100!"), gpu(1, "A100")}})
+	b.put(controlplane.DevicesKey("n1"), &types.Devices{Devices: []types.Device{schedulertest.GPU(0, "A100!"), schedulertest.GPU(1, "A100")}})
 	b.core.Done(drafts[0], b.arrives(drafts[0], false), nil, b.now)
 	b.settle()
 	if got := b.held("t"); got != "g1" {
@@ -67,7 +68,7 @@ func TestReservedDeviceThatFailsMeanwhile(t *testing.T) {
 func TestReservedPortsBesideDevices(t *testing.T) {
 	b := newBench(t, Config{})
 	b.put(controlplane.NodeKey("n1"), &types.Node{Capacity: types.NewRequests(q{"gpu": 1000, "cpu": 1000}), PortFirst: 7000, PortLast: 7009},
-		controlplane.AliveKey("n1"), &types.Alive{}, controlplane.DevicesKey("n1"), &types.Devices{Devices: []types.Device{gpu(0, "A100!")}})
+		controlplane.AliveKey("n1"), &types.Alive{}, controlplane.DevicesKey("n1"), &types.Devices{Devices: []types.Device{schedulertest.GPU(0, "A100!")}})
 	b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Bundles: []types.Bundle{bundleOf(q{"port": 2000})}})
 	b.settle()
 	b.task("t", q{"port@r": 1000})

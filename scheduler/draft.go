@@ -121,7 +121,7 @@ func newDraft(view *cluster.View, limits controlplane.Limits, batch uint64) *Dra
 	}
 }
 
-// NewDraft returns a draft that shows a view and that nobody commits: it has no limits.
+// NewDraft returns a draft of a view for reading. It has no limits and is never committed.
 func NewDraft(view *cluster.View) *Draft { return newDraft(view, controlplane.Limits{}, 1) }
 
 // Grant returns the grant of a reservation that the draft grants; nil if it grants none.

@@ -45,7 +45,7 @@ func (c *Core) couldTake(r *cluster.Reservation, other *types.Grant) bool {
 		return false
 	}
 	d := c.newDraft(c.cfg.Limits, 1)
-	d.GiveBack(other)
+	d.ReleaseGrant(other)
 	for i := range g.Nodes {
 		at := &g.Nodes[i]
 		for _, w := range WantedOn(c.view, r, g, at.Node) {

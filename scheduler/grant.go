@@ -10,8 +10,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Spot is a bundle with its chosen node.
-type Spot struct {
+// BundlePlacement is a bundle with its chosen node.
+type BundlePlacement struct {
 	Index int
 	node  *cluster.Node
 	Needs []cluster.Need
@@ -63,7 +63,7 @@ const looksBack = 2000
 type packing struct {
 	core    *Core
 	draft   *Draft
-	spots   []Spot
+	spots   []BundlePlacement
 	looks   int
 	skipped bool // nodes or pools in flight might have fit
 }
@@ -118,17 +118,17 @@ func (p *packing) put(i int, n *cluster.Node) bool {
 
 // BundleOrder resolves the bundles of a reservation. Bundles bound to a node come first. Those that
 // restrict the devices follow, because the others may leave none that match; then the largest.
-func BundleOrder(v *cluster.View, r *cluster.Reservation) []Spot {
-	var out []Spot
+func BundleOrder(v *cluster.View, r *cluster.Reservation) []BundlePlacement {
+	var out []BundlePlacement
 	bundles := r.Info.V.Bundles
 	for i, b := range bundles {
 		if i > 0 && b.Node == bundles[i-1].Node && slices.Equal(b.Requests, bundles[i-1].Requests) && sameDevices(b.Devices, bundles[i-1].Devices) {
-			out = append(out, Spot{Index: i, Needs: out[i-1].Needs}) // as in most gangs
+			out = append(out, BundlePlacement{Index: i, Needs: out[i-1].Needs}) // as in most gangs
 			continue
 		}
-		out = append(out, Spot{Index: i, Needs: bundleNeeds(v, r.ID.Namespace, b)})
+		out = append(out, BundlePlacement{Index: i, Needs: bundleNeeds(v, r.ID.Namespace, b)})
 	}
-	slices.SortStableFunc(out, func(a, b Spot) int {
+	slices.SortStableFunc(out, func(a, b BundlePlacement) int {
 		x, y := bundles[a.Index], bundles[b.Index]
 		if (x.Node == "") != (y.Node == "") {
 			return strings.Compare(y.Node, x.Node)
@@ -155,7 +155,7 @@ func bundleNeeds(v *cluster.View, ns string, b types.Bundle) []cluster.Need {
 	return v.BundleNeeds(ns, requests, b.Devices...)
 }
 
-func allIDs(spots []Spot) []types.ResourceID {
+func allIDs(spots []BundlePlacement) []types.ResourceID {
 	var out []types.ResourceID
 	for _, x := range spots {
 		out = append(out, idsOf(x.Needs)...)
@@ -166,12 +166,12 @@ func allIDs(spots []Spot) []types.ResourceID {
 
 // grant writes the grant of a fully placed reservation; false when the draft lacks space for it and
 // for more further compares and operations.
-func (d *Draft) grant(r *cluster.Reservation, spots []Spot, more int) bool {
+func (d *Draft) grant(r *cluster.Reservation, spots []BundlePlacement, more int) bool {
 	return d.grantAs(r, grantOf(r, spots), spots, more)
 }
 
 // grantAs is grant for a grant that holds more than the placed spots.
-func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []Spot, more int) bool {
+func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []BundlePlacement, more int) bool {
 	keys := d.reliedOnBy(r.ID.Namespace, spots)
 	nodes := make(map[*cluster.Node]struct{}, len(spots))
 	for _, x := range spots {
@@ -209,10 +209,10 @@ func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []Spot, mo
 }
 
 // reliedOnBy returns the keys that spots depend on, each once.
-func (d *Draft) reliedOnBy(ns string, spots []Spot) []relied {
+func (d *Draft) reliedOnBy(ns string, spots []BundlePlacement) []relied {
 	var keys []relied
 	for i, x := range spots {
-		same := func(y Spot) bool {
+		same := func(y BundlePlacement) bool {
 			return y.node == x.node && len(x.Needs) > 0 && len(y.Needs) > 0 && &y.Needs[0] == &x.Needs[0]
 		}
 		if !slices.ContainsFunc(spots[max(0, i-1):i], same) {
@@ -224,7 +224,7 @@ func (d *Draft) reliedOnBy(ns string, spots []Spot) []relied {
 }
 
 // grantOf is the grant of placed spots; other bundles have no node.
-func grantOf(r *cluster.Reservation, spots []Spot) *types.Grant {
+func grantOf(r *cluster.Reservation, spots []BundlePlacement) *types.Grant {
 	g := &types.Grant{Phase: types.Granted, Reservation: r.Info.Create, Bundles: make([]string, len(r.Info.V.Bundles))}
 	sums := make(map[string]*types.Allocated)
 	pools := make(map[string]*types.Allocated)

@@ -21,7 +21,7 @@ import (
 const grantRole = "grant"
 
 // beginGranting takes the first part of the fully placed bundles of a reservation, on their nodes.
-func (c *Core) beginGranting(d *Draft, r *cluster.Reservation, spots []Spot) (outcome, []types.ResourceID) {
+func (c *Core) beginGranting(d *Draft, r *cluster.Reservation, spots []BundlePlacement) (outcome, []types.ResourceID) {
 	key := controlplane.LeaderKey(grantRole)
 	if c.view.Leaders[grantRole] != nil || c.view.UnreadMod(key) != 0 {
 		return stalled, nil

@@ -107,12 +107,12 @@ func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.Gra
 	if c.inFlightOf(from) {
 		return stalled, nil
 	}
-	p := packing{core: c, draft: d, spots: SpotsOn(c.view, r, from)}
+	p := packing{core: c, draft: d, spots: PlacementsOn(c.view, r, from)}
 	if !d.empty() && !d.roomForGang(len(p.spots)+len(nodes)) {
 		return full, nil
 	}
 	p.looks = looksBack + len(p.spots)
-	c.layDown(d, from)
+	c.releaseGrant(d, from)
 	fits := p.place(0)
 	if fits && d.move(r, from, p.spots) {
 		return placed, nil
@@ -122,7 +122,7 @@ func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.Gra
 			d.Undo(x.node, x.holds)
 		}
 	}
-	c.takeUp(d, from)
+	c.reacquireGrant(d, from)
 	switch {
 	case fits && !d.empty():
 		return full, nil
@@ -134,9 +134,9 @@ func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.Gra
 	return noFit, allIDs(p.spots)
 }
 
-// SpotsOn resolves the bundles of a reservation that are on the nodes of from.
-func SpotsOn(v *cluster.View, r *cluster.Reservation, from *types.Grant) []Spot {
-	return slices.DeleteFunc(BundleOrder(v, r), func(x Spot) bool {
+// PlacementsOn resolves the bundles of a reservation that are on the nodes of from.
+func PlacementsOn(v *cluster.View, r *cluster.Reservation, from *types.Grant) []BundlePlacement {
+	return slices.DeleteFunc(BundleOrder(v, r), func(x BundlePlacement) bool {
 		node := r.Grant.V.Bundles[x.Index]
 		return !slices.ContainsFunc(from.Nodes, func(at types.GrantNode) bool { return at.Node == node })
 	})
@@ -144,7 +144,7 @@ func SpotsOn(v *cluster.View, r *cluster.Reservation, from *types.Grant) []Spot 
 
 // move writes the grant of r with the released bundles at their spots; false when the draft lacks
 // space. It compares that the nodes are still gone or draining.
-func (d *Draft) move(r *cluster.Reservation, from *types.Grant, spots []Spot) bool {
+func (d *Draft) move(r *cluster.Reservation, from *types.Grant, spots []BundlePlacement) bool {
 	more := 0
 	for _, at := range from.Nodes {
 		more += 3 + len(at.Holds)

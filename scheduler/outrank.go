@@ -131,7 +131,7 @@ func (c *Core) fitsWith(d *Draft, g *types.Grant, i int, needs []cluster.Need) b
 // fitsInstead reports whether needs fit on n if all collected capacity is returned.
 func (c *Core) fitsInstead(at collected, n *cluster.Node, needs []cluster.Need) bool {
 	trial := c.newDraft(controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
-	trial.GiveBack(at.g)
+	trial.ReleaseGrant(at.g)
 	_, fits := trial.Fits(n, needs)
 	_, short := trial.PoolShort(needs)
 	return fits && !short
@@ -182,9 +182,9 @@ func (c *Core) lend(d *Draft, at collected, place func() bool) bool {
 			lent.Nodes = append(lent.Nodes, on)
 		}
 	}
-	c.layDown(d, lent)
+	c.releaseGrant(d, lent)
 	if !place() {
-		c.takeUp(d, lent)
+		c.reacquireGrant(d, lent)
 		return false
 	}
 	after, bundles := cloneGrant(at.g), bundlesOn(at.g)

@@ -82,7 +82,7 @@ type SharedPolicy struct {
 // Stored returns its stored form.
 func (p Policy) Stored() types.Policy { return types.Policy{Kind: p.Name, With: string(p.With)} }
 
-// Made is a policy as its kind has it.
+// Made is a policy with its decoded parameters.
 type Made struct {
 	Name string
 	// Parameters is a pointer as returned by New of its kind, or With for an unknown kind.

@@ -8,7 +8,7 @@ type Cause string
 const (
 	NoNodes            Cause = "no-nodes"            // no node is registered
 	NodesTooSmall      Cause = "nodes-too-small"     // not even an empty node has enough
-	NodesBarred        Cause = "nodes-barred"        // the nodes that would do are lost or cordoned
+	NodesIneligible    Cause = "nodes-ineligible"    // the nodes that would do are lost or cordoned
 	NoSuchPlace        Cause = "no-such-place"       // no node is in the required place
 	NotWhole           Cause = "not-whole"           // several devices, and a part of one
 	NoSuchDevices      Cause = "no-such-devices"     // the devices that match are too few

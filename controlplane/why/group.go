@@ -21,6 +21,13 @@ func Say(cause Cause, format string, args ...any) Reason {
 	return Reason{Cause: cause, Summary: fmt.Sprintf(format, args...), said: said{format, args}}
 }
 
+// And returns the reason with formatted text added to its summary.
+func (r Reason) And(format string, args ...any) Reason {
+	r.Summary += fmt.Sprintf(format, args...)
+	r.said = said{r.said.format + format, slices.Concat(r.said.args, args)}
+	return r
+}
+
 // IsZero reports whether there is no reason.
 func (r Reason) IsZero() bool { return r.Summary == "" }
 

@@ -1,6 +1,7 @@
-// Package why holds reasons as data: why an object is in its state, why it waits, who holds what it
-// waits for, and what to do. The scheduler's explanations and policies give the same type. Programs
-// decide by the fields of a reason, and never by its words.
+// Package why holds reasons as data. A reason names the cause of an object's state, the resources
+// that are short, the nodes, the holders that must end first, and a remedy. The scheduler's
+// explanations and policies give the same type. Programs decide by the fields of a reason, and never
+// by its words.
 package why
 
 import (

@@ -18,12 +18,13 @@ func TestMerge(t *testing.T) {
 		all = append(all, Say(Order, "queue %s lets %d begin in %s; %d are before it", "q-1", 4, time.Duration(21-i)*time.Second, 3+i))
 	}
 	all = append(all, Say(Awaits, "It comes after %s.", "a-1"), Say(Awaits, "It comes after %s.", "a-2"), Say(Awaits, "It comes after %s.", "a-2"),
-		Say(Budget, "%v is free", types.Quantity(500)), Say(Budget, "%v is free", types.Quantity(1500)), Reason{Summary: "100% is used"})
+		Say(Budget, "%v is free", types.Quantity(500)), Say(Budget, "%v is free", types.Quantity(1500)), Reason{Summary: "100% is used"},
+		Say(Place, "%d fit", 1).And("; %d wait", 2), Say(Place, "%d fit", 1).And("; %d wait", 5), Say(Place, "%d fit", 1).And("; %d wait", 3))
 	want := []Merged{
-		{12, "queue q-1 lets 4 begin in 10s to 21s; 3 to 14 are before it"}, {2, "It comes after a-2."}, {2, "0.5 is free"}, {1, "It comes after a-1."}, {1, "100% is used"},
+		{12, "queue q-1 lets 4 begin in 10s to 21s; 3 to 14 are before it"}, {3, "1 fit; 2 to 5 wait"}, {2, "It comes after a-2."}, {2, "0.5 is free"}, {1, "It comes after a-1."}, {1, "100% is used"},
 	}
 	got := Merge(all)
-	want[2].Summary = fmt.Sprintf("%v to %v is free", types.Quantity(500), types.Quantity(1500))
+	want[3].Summary = fmt.Sprintf("%v to %v is free", types.Quantity(500), types.Quantity(1500))
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}

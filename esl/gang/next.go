@@ -132,7 +132,7 @@ func (p Gang) Why(s *esl.State, task string) why.Reason {
 		return why.Say(why.Awaits, "%s: it has its place, where attempt %d of this member is to start", name, taskset.AttemptOf(t))
 	}
 	if text := taskset.Lacking(s, taskset.NeedsOf(s.View, s.Namespace, r.Info.V), s.Own("place")); text != "" {
-		return why.Say(why.NodesBarred, "%s: %s", name, text)
+		return why.Say(why.NodesIneligible, "%s: %s", name, text)
 	}
 	_, fit, all := p.room(s, r, "", false)
 	if _, most, _ := p.room(s, r, "", true); most < all {
@@ -140,9 +140,9 @@ func (p Gang) Why(s *esl.State, task string) why.Reason {
 	}
 	reason := why.Say(why.InUse, "%s: %d of %d members would fit%s; it waits until all do", name, fit, all, p.together())
 	if other := s.Collector(); r.Current() {
-		reason.Summary += fmt.Sprintf(", and has collected what becomes free for %s", s.Now.Sub(time.Unix(0, r.Grant.V.Since)).Round(time.Second))
+		reason = reason.And(", and has collected what becomes free for %s", s.Now.Sub(time.Unix(0, r.Grant.V.Since)).Round(time.Second))
 	} else if other != "" {
-		reason.Summary += "; what becomes free is collected for " + other + " before it"
+		reason = reason.And("; what becomes free is collected for %s before it", other)
 	}
 	return reason
 }

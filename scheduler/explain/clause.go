@@ -147,14 +147,14 @@ func (e *explainer) shutAt(x cluster.Need, shut []candidate) why.Reason {
 			types.Textf("Request one place, or give a node both labels."))
 	}
 	if strings.HasPrefix(string(x.ID), "node/") {
-		return because(why.NodesBarred, fmt.Sprintf("waits for %s, which is %s", why.NameOf("", x.ID), barredBy(shut[0].node)), unbar(shut, "Ask for another place"))
+		return because(why.NodesIneligible, fmt.Sprintf("waits for %s, which is %s", why.NameOf("", x.ID), barredBy(shut[0].node)), unbar(shut, "Ask for another place"))
 	}
-	return because(why.NodesBarred, fmt.Sprintf("waits for %s: %s", why.NameOf("", x.ID), shutWords(shut, "there")), unbar(shut, "Ask for another place"))
+	return because(why.NodesIneligible, fmt.Sprintf("waits for %s: %s", why.NameOf("", x.ID), shutWords(shut, "there")), unbar(shut, "Ask for another place"))
 }
 
 // allShut: no node takes any task at present.
 func (e *explainer) allShut(shut []candidate) why.Reason {
-	return because(why.NodesBarred, "waits: "+shutWords(shut, ""), unbar(shut, ""))
+	return because(why.NodesIneligible, "waits: "+shutWords(shut, ""), unbar(shut, ""))
 }
 
 // shutWords says why nodes take no tasks.
@@ -207,7 +207,7 @@ func (e *explainer) tooSmallOpen(f *finding, open, shut []candidate) why.Reason 
 		return because(why.NodesTooSmall, fmt.Sprintf("waits for %s on one node, and %s has %s", wantOf(f.ns, l.Need), open[0].node.Name, l.capacity.Format(l.ID)),
 			types.Textf("Ask for %s %s, or add a larger node.", lessOf(l), why.NameOf(f.ns, l.ID)))
 	}
-	return because(why.NodesBarred, fmt.Sprintf("waits for %s on one node: %s", wantOf(f.ns, l.Need), shutWords(shut, "so large")),
+	return because(why.NodesIneligible, fmt.Sprintf("waits for %s on one node: %s", wantOf(f.ns, l.Need), shutWords(shut, "so large")),
 		unbar(shut, "Ask for "+lessOf(l)+" "+why.NameOf(f.ns, l.ID)))
 }
 
@@ -241,7 +241,7 @@ func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) why
 	case r.Grant.V.Phase == types.Releasing:
 		return waits(why.ReservationEnds, "was given up, and what is drawn on it is being released")
 	case len(shut) > 0:
-		return because(why.NodesBarred, fmt.Sprintf("waits for %s: %s", name, shutWords(shut, "of it")), unbar(shut, ""))
+		return because(why.NodesIneligible, fmt.Sprintf("waits for %s: %s", name, shutWords(shut, "of it")), unbar(shut, ""))
 	}
 	var at []string
 	for _, g := range r.Grant.V.Nodes {
@@ -270,7 +270,7 @@ func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate)
 			types.Textf("Set it there: %s", f.setOn(x.ID, x.Amount, here)))
 	}
 	if len(shut) > 0 {
-		return because(why.NodesBarred, fmt.Sprintf("waits for %s: %s", want, shutWords(shut, "with it")), unbar(shut, "Set it on another one"))
+		return because(why.NodesIneligible, fmt.Sprintf("waits for %s: %s", want, shutWords(shut, "with it")), unbar(shut, "Set it on another one"))
 	}
 	for _, n := range e.nodes {
 		own := n.Own[x.ID]
@@ -285,7 +285,7 @@ func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate)
 			types.Textf("Set it again: %s", f.setOn(x.ID, x.Amount, n.Name)))
 	}
 	if c := e.v.Everywhere[x.ID]; c != nil {
-		return because(why.NodesBarred, fmt.Sprintf("waits for %s, which is on the nodes that a selector picks, and none of them takes anything at present", want),
+		return because(why.NodesIneligible, fmt.Sprintf("waits for %s, which is on the nodes that a selector picks, and none of them takes anything at present", want),
 			types.Textf("See where it is, and set it elsewhere: %s", action.ListResources.Of()))
 	}
 	create := func() action.Action { return f.setOn(x.ID, x.Amount, left[0].node.Name) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -15,7 +16,7 @@ func (w *small) gpusOn(node string, devices ...string) {
 	w.t.Helper()
 	d := &types.Devices{}
 	for i, text := range devices {
-		d.Devices = append(d.Devices, gpu(i, text))
+		d.Devices = append(d.Devices, schedulertest.GPU(i, text))
 	}
 	w.put(controlplane.DevicesKey(node), d)
 	w.nodes(q{"cpu": 8000, "gpu": types.Quantity(len(devices)) * match.Whole}, node)
@@ -92,7 +93,7 @@ func choiceSituations() []situation {
 // node.
 func TestWhatIsSaidOfDevices(t *testing.T) {
 	want := map[string][]string{
-		"no gpu of that model":                                {"It can never run", "1 gpu of model H100", "n1 has 3 of model " + modelA100 + " with 40Gi memory"},
+		"no gpu of that model":                                {"It can never run", "1 gpu of model H100", "n1 has 3 of model " + schedulertest.ModelA100 + " with 40Gi memory"},
 		"too few gpus of that model":                          {"It can never run", "3 gpu of model H100 or B200, with at least 60Gi memory", "n1", "2 such", "Ask for at most 2 gpu"},
 		"no gpus that are linked":                             {"It can never run", "3 gpu linked to one another", "n1", "leave the topology out"},
 		"gpus of that model are in use":                       {"waits for 1 gpu of model H100: 0 of 2 such gpu is free on n1", "goes on when holder ends"},

@@ -12,7 +12,7 @@ import (
 
 // moves says which nodes a granted reservation leaves, and what its bundles there wait for.
 func (e *explainer) moves(r *cluster.Reservation, from []types.GrantNode) string {
-	spots := scheduler.SpotsOn(e.v, r, &types.Grant{Nodes: from})
+	spots := scheduler.PlacementsOn(e.v, r, &types.Grant{Nodes: from})
 	text := fmt.Sprintf("What it has on %s, %s, moves", list(nodeNames(from)), e.whyLeft(from))
 	for i, s := range spots {
 		if n := e.firstFit(s.Needs); n != nil {

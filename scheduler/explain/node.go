@@ -32,7 +32,7 @@ func (e *explainer) node(ns, name string) (why.Explanation, error) {
 		return x, nil
 	case !n.Eligible():
 		x.Phase = "cordoned"
-		x.Reason = because(why.NodesBarred, fmt.Sprintf("It is %s; nothing new is placed on it, and %s.", barredBy(n), e.bound(n, "runs on", "run on")),
+		x.Reason = because(why.NodesIneligible, fmt.Sprintf("It is %s; nothing new is placed on it, and %s.", barredBy(n), e.bound(n, "runs on", "run on")),
 			types.Textf("Uncordon it when it may be used again: %s", action.Uncordon.Of(name)))
 		return x, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -151,7 +152,7 @@ func oddities(t *rapid.T) []any {
 // places.
 func TestExplainAgreesWithSchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v := snapshot(t, append(anyCluster(t), oddities(t)...)...)
+		v := schedulertest.Snapshot(t, append(schedulertest.AnyCluster(t), oddities(t)...)...)
 		now := time.Unix(100, 0)
 		decision, after := scheduler.Simulate(v, scheduler.Config{}, now)
 		for _, x := range decision.Waiting {
@@ -243,25 +244,25 @@ func crowd(t testing.TB, nodes, running, pending int) *cluster.View {
 	held := []types.Holding{{Resource: types.CPU, Amount: 600}}
 	for i := range nodes {
 		name := fmt.Sprint("n", i)
-		put(controlplane.NodeKey(name), &types.Node{Capacity: vector(2000, 0)})
+		put(controlplane.NodeKey(name), &types.Node{Capacity: schedulertest.Vector(2000, 0)})
 		put(controlplane.AliveKey(name), &types.Alive{})
 		put(controlplane.AllocatedKey(name), &types.Allocated{Holds: []types.Holding{{Resource: types.CPU, Amount: types.Quantity(600 * running / nodes)}}})
 	}
 	for i := range running {
 		id, node := fmt.Sprint("r", i), fmt.Sprint("n", i%nodes)
-		put(controlplane.TaskKey("a", id), &types.Task{Requests: vector(600, 0), Submitted: 1})
+		put(controlplane.TaskKey("a", id), &types.Task{Requests: schedulertest.Vector(600, 0), Submitted: 1})
 		put(controlplane.BindingKey(node, "a", id, 1), &types.Binding{Session: 1, Holds: held})
 		put(controlplane.StatusKey("a", id), &types.Status{Phase: types.Running, Node: node, Attempt: 1})
 	}
 	for i := range pending {
-		put(controlplane.TaskKey("a", fmt.Sprint("p", i)), &types.Task{Requests: vector(types.Quantity(1000+i%40), 0), Submitted: int64(math.MaxInt32 - i), Job: "j"})
+		put(controlplane.TaskKey("a", fmt.Sprint("p", i)), &types.Task{Requests: schedulertest.Vector(types.Quantity(1000+i%40), 0), Submitted: int64(math.MaxInt32 - i), Job: "j"})
 	}
 	put(controlplane.JobKey("a", "j"), &types.Job{Tasks: pending})
-	put(controlplane.TaskKey("a", "giver"), &types.Task{Requests: vector(1900, 0), Provides: []types.Provide{{Name: "data", Amount: 1000, When: types.WhenBound}}})
+	put(controlplane.TaskKey("a", "giver"), &types.Task{Requests: schedulertest.Vector(1900, 0), Provides: []types.Provide{{Name: "data", Amount: 1000, When: types.WhenBound}}})
 	put(controlplane.TaskKey("a", "needy"), &types.Task{Requests: types.NewRequests(q{"data": 1000})})
-	three := []types.Alternative{{Requests: vector(1000, 0)}, {Requests: vector(1900, 0)}, {Requests: vector(9000, 0)}}
+	three := []types.Alternative{{Requests: schedulertest.Vector(1000, 0)}, {Requests: schedulertest.Vector(1900, 0)}, {Requests: schedulertest.Vector(9000, 0)}}
 	put(controlplane.TaskKey("a", "alternatives"), &types.Task{Alternatives: three})
-	put(controlplane.ReservationKey("a", "gang"), &types.Reservation{Bundles: []types.Bundle{{Requests: vector(1000, 0)}, {Requests: vector(1000, 0)}}})
+	put(controlplane.ReservationKey("a", "gang"), &types.Reservation{Bundles: []types.Bundle{{Requests: schedulertest.Vector(1000, 0)}, {Requests: schedulertest.Vector(1000, 0)}}})
 	v.Reached(1)
 	return v
 }

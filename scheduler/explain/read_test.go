@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/controlplane/why"
+	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -50,17 +51,17 @@ func crowded(tb testing.TB, nodes, tasks int) (*memstore.Store, int) {
 	each := (tasks + nodes - 1) / nodes
 	for i := range nodes {
 		name := fmt.Sprintf("n%05d", i)
-		put(controlplane.NodeKey(name), &types.Node{Capacity: vector(types.Quantity(each)*1000+500, 0)})
+		put(controlplane.NodeKey(name), &types.Node{Capacity: schedulertest.Vector(types.Quantity(each)*1000+500, 0)})
 		put(controlplane.AliveKey(name), &types.Alive{})
 		put(controlplane.AllocatedKey(name), &types.Allocated{Holds: []types.Holding{{Resource: types.CPU, Amount: types.Quantity(each) * 1000}}})
 	}
 	for i := range tasks {
 		id, node := fmt.Sprintf("t%06d", i), fmt.Sprintf("n%05d", i%nodes)
-		put(controlplane.TaskKey("a", id), &types.Task{Requests: vector(1000, 0), Submitted: int64(i)})
+		put(controlplane.TaskKey("a", id), &types.Task{Requests: schedulertest.Vector(1000, 0), Submitted: int64(i)})
 		put(controlplane.StatusKey("a", id), &types.Status{Phase: types.Running, Node: node, Attempt: 1})
 		put(controlplane.BindingKey(node, "a", id, 1), &types.Binding{Holds: []types.Holding{{Resource: types.CPU, Amount: 1000}}})
 	}
-	put(controlplane.TaskKey("a", "large"), &types.Task{Requests: vector(1000, 0), Submitted: 1 << 40})
+	put(controlplane.TaskKey("a", "large"), &types.Task{Requests: schedulertest.Vector(1000, 0), Submitted: 1 << 40})
 	commit(tb, store, c)
 	return store, keys
 }

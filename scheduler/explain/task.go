@@ -251,8 +251,8 @@ func (e *explainer) waiting(t *cluster.Task, x *why.Explanation) {
 	r := scheduler.CollectedBy(e.v, t)
 	if r != nil {
 		// The task is placed where it fits with that returned.
-		e.d.GiveBack(r.Grant.V)
-		defer e.d.TakeBack(r.Grant.V)
+		e.d.ReleaseGrant(r.Grant.V)
+		defer e.d.ReacquireGrant(r.Grant.V)
 	}
 	findings := e.findings(t)
 	best := findings[0]
