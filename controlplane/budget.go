@@ -1,8 +1,8 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
-	"strings"
 
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -31,7 +31,7 @@ func (c *Client) inBudget(ctx context.Context, s Store, keys []KV) error {
 		if err != nil || found.ModRevision == 0 {
 			return err
 		}
-		return OverBudget(c.ns, closedReason(found))
+		return OverBudget(c.ns, usedUp(found))
 	}
 	return nil
 }
@@ -75,10 +75,12 @@ func allows(n *types.Namespace, ns, field string, priority int, accumulate bool)
 	return nil
 }
 
-// OverBudget returns the error for a namespace that has used up a budget: Precondition. reason has
-// the form that Over gives it.
-func OverBudget(ns, reason string) error {
-	setting, _, _ := strings.Cut(reason, ":")
+// OverBudget returns the error for a namespace that has used up a budget: Precondition.
+func OverBudget(ns string, a *types.Admission) error {
+	mends := action.DeleteUnneeded
+	if a.Budget == "pending" {
+		mends = action.StopSome
+	}
 	return types.Errorf(types.Precondition, "namespace %s is over its budget: %s: %s, or have an administrator allow more: %s",
-		ns, reason, action.DeleteUnneeded.Of(), action.RaiseBudget.Of(ns, setting))
+		ns, a.Reason, mends.Of(), action.RaiseBudget.Of(ns, "max-"+cmp.Or(a.Budget, "keys")))
 }

@@ -79,9 +79,10 @@ const (
 )
 
 // Leased reports whether keys of a kind are always on a lease, which ends them with their writer. A
-// scheduler holds its roles without one, because it is known by its own key; and nodes of a benchmark
-// live without one.
-func (k Kind) Leased() bool { return k == Tokens || k == Sessions || k == Schedulers }
+// scheduler holds its roles without one, because it is known by its own key.
+func (k Kind) Leased() bool {
+	return k == Alive || k == Tokens || k == Sessions || k == Schedulers
+}
 
 // A Key is a parsed key. Its Kind determines which fields are set: see the full forms at the kinds.
 type Key struct {

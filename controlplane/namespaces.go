@@ -56,25 +56,25 @@ func (c *Client) GetNamespace(ctx context.Context, name string) (Namespace, erro
 	return n, nil
 }
 
-// Closed returns the budget that a namespace has used up, as text; "" if it is within its budgets.
-func (c *Client) Closed(ctx context.Context, name string) (reason string, err error) {
+// Closed returns the budget that a namespace has used up; nil if it is within its budgets.
+func (c *Client) Closed(ctx context.Context, name string) (*types.Admission, error) {
 	kv, err := get(ctx, c.store, NamespaceAdmissionKey(name))
 	if err != nil {
-		return "", types.Errorf(types.ClassOf(err), "read budget of namespace %s: %w", name, err)
+		return nil, types.Errorf(types.ClassOf(err), "read budget of namespace %s: %w", name, err)
 	}
 	if kv.ModRevision == 0 {
-		return "", nil
+		return nil, nil
 	}
-	return closedReason(kv), nil
+	return usedUp(kv), nil
 }
 
-// closedReason returns why a namespace is closed, from its admission key.
-func closedReason(kv KV) string {
+// usedUp returns why a namespace is closed, from its admission key.
+func usedUp(kv KV) *types.Admission {
 	var a types.Admission
 	if !Read(kv, &a) {
-		return "max-keys: the name of the budget is unreadable"
+		return &types.Admission{Reason: "max-keys: the name of the budget is unreadable"}
 	}
-	return a.Reason
+	return &a
 }
 
 // CreateNamespace stores the settings of a namespace. AlreadyExists: it has some.

@@ -115,6 +115,7 @@ func TestRepairReadable(t *testing.T) {
 		why, does string
 	}{
 		"a scheduler without a lease": {"schedulers/s2", &types.Leader{Holder: "gone"}, audit.Schema, "it has no lease", "removes the key"},
+		"a node without a lease":      {"alive/n2", &types.Alive{TTLSeconds: 15}, audit.Schema, "it has no lease", "removes the key"},
 		"a session without one":       {"sessions/d/s", &types.Session{Name: "s"}, audit.Schema, "it has no lease", "removes the key"},
 		"too much in use": {"allocated/n1", &types.Allocated{Holds: []types.Holding{{Resource: "cpu", Amount: 4000}}},
 			audit.AllocatedIsSum, "node n1 cpu: 4 allocated, 3 held", "writes the amounts that bindings and grants hold there"},

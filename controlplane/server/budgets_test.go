@@ -141,7 +141,13 @@ func TestManyWaitingTasksOfOneNamespace(t *testing.T) {
 		}
 		refusedFor(t, greedy, "max-pending", "20000")
 		works(t, other)
-		err := greedy.SetNamespace(t.Context(), "greedy", func(n *types.Namespace) error { n.Budget.Pending = 100_000; return nil })
+		err := greedy.SetNamespace(t.Context(), "greedy", func(n *types.Namespace) error { n.Budget.Pending = 10_000; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		refusedFor(t, greedy, "max-pending", "10000")
+		err = greedy.SetNamespace(t.Context(), "greedy", func(n *types.Namespace) error { n.Budget.Pending = 100_000; return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

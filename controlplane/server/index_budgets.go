@@ -87,7 +87,7 @@ func (l *pass) budgets() {
 			l.remove(inBudget, key, s.admissionMod, s)
 		case want == nil || l.usage.Alarm:
 			// Etcd would refuse to put it, as it refuses all additions.
-		case is == nil || want.Budget != is.Budget:
+		case is == nil || want.Budget != is.Budget || s.settingsMod > s.admissionMod: // allowed may have changed
 			l.add(overBudget, key, s, unchanged(key, s.admissionMod)).put = want
 		}
 	}

@@ -2,10 +2,12 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,12 +27,19 @@ const (
 	loadInFlight = 8
 	// loadBytes is the largest size of one of them.
 	loadBytes = 512 << 10
+	// hollowTTL is how long a hollow node is alive, which is longer than any run.
+	hollowTTL = 24 * time.Hour
 )
 
-// item is a key to load.
+// item is a key to load. A node that is alive is on a lease, as always.
 type item struct {
 	key   string
 	value types.Message
+}
+
+func (x item) leased() bool {
+	_, ok := x.value.(*types.Alive)
+	return ok
 }
 
 // loadAll puts items, in no order, in as few transactions as etcd allows. loaded, unless nil,
@@ -58,8 +67,19 @@ func loadAll(ctx context.Context, store controlplane.Store, items iter.Seq[item]
 			return nil
 		})
 	}
+	var lease controlplane.LeaseID
 	for x := range items {
-		change.Put(x.key, x.value)
+		if x.leased() && lease == 0 {
+			var err error
+			if lease, err = store.GrantLease(ctx, hollowTTL); err != nil {
+				return errors.Join(err, g.Wait())
+			}
+		}
+		if x.leased() {
+			change.PutOn(x.key, x.value, lease)
+		} else {
+			change.Put(x.key, x.value)
+		}
 		if _, ops := change.Size(); ops >= store.Limits().Ops || change.Bytes() > loadBytes {
 			flush()
 		}

@@ -164,8 +164,12 @@ func newNamespaceDescribe(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			row := newNamespaceRow(&n)
-			if row.Closed, err = client.Closed(cmd.Context(), args[0]); err != nil {
+			closed, err := client.Closed(cmd.Context(), args[0])
+			if err != nil {
 				return err
+			}
+			if closed != nil {
+				row.Closed = closed.Reason
 			}
 			done := f.Progress("reading the namespace")
 			used, err := server.Used(cmd.Context(), client.Store(), args[0])

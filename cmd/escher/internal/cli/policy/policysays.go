@@ -307,11 +307,11 @@ func (e Explained) Sentences(wide bool) []string {
 
 // ClosedText says why nothing can be added to a namespace. It is empty for one within its budget.
 func ClosedText(ctx context.Context, client *controlplane.Client) (string, error) {
-	reason, err := client.Closed(ctx, client.Namespace())
-	if reason == "" || err != nil {
+	closed, err := client.Closed(ctx, client.Namespace())
+	if closed == nil || err != nil {
 		return "", err
 	}
-	return "nothing can be added: " + types.Render(controlplane.OverBudget(client.Namespace(), reason), howto.Say), nil
+	return "nothing can be added: " + types.Render(controlplane.OverBudget(client.Namespace(), closed), howto.Say), nil
 }
 
 // Explain adds the explanations of its job's policies to an explanation.
