@@ -227,8 +227,8 @@ func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcom
 			break // the draft needs space for the hand-over
 		}
 		e := c.queue.entry(k)
-		anew := &shape{seen: -1, pos: -1, node: nowhere, at: -1}
-		switch one, _ := c.placeHead(d, anew, e); {
+		once := anew()
+		switch one, _ := c.placeHead(d, once, e); {
 		case one == placed:
 			result = placed
 			c.queue.take(e)

@@ -110,7 +110,9 @@ func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 	c.releaseGrant(d, g)
 	n := c.fitsWhereItCollects(d, g, needs)
 	if n == nil && begins {
-		n, _, _ = c.find(d, &shape{seen: -1, cursor: c.rng.IntN(len(c.nodes) + 1)}, needs)
+		once := anew()
+		once.cursor = c.rng.IntN(len(c.nodes) + 1)
+		n, _, _ = c.find(d, once, needs)
 	}
 	if n == nil || !d.bind(x.task, n, 0, needs, c.now) {
 		c.reacquireGrant(d, g)

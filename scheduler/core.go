@@ -430,6 +430,14 @@ func (c *Core) again(x any) {
 	}
 }
 
+// earlier returns the earlier of two times, where 0 means never.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
 // hash is FNV-1a, finished by a mix that makes its high bits depend on all input.
 func hash(s string) uint64 {
 	h := uint64(14695981039346656037)

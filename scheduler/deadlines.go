@@ -1,5 +1,7 @@
 package scheduler
 
+import "time"
+
 // expiring is an entry with a deadline, for a heap with the earliest first.
 type expiring struct{ *Entry }
 
@@ -17,23 +19,12 @@ func (q *queue) deadline() int64 {
 	return q.deadlines[0].deadline
 }
 
-// failOverdue moves entries past their deadline from the queue to the tasks to end.
-func (c *Core) failOverdue() {
-	for at := c.queue.deadline(); at != 0 && at <= c.now.UnixNano(); at = c.queue.deadline() {
-		e := c.queue.deadlines[0].Entry
-		c.queue.take(e)
-		if t := c.view.Task(e.id); t != nil {
-			c.tasks.push(t)
-		}
+// overdue returns the entry with the earliest deadline, if that has passed; nil if none has.
+func (q *queue) overdue(now time.Time) *Entry {
+	if at := q.deadline(); at == 0 || at > now.UnixNano() {
+		return nil
 	}
-}
-
-// earlier returns the earlier of two times, where 0 means never.
-func earlier(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
+	return q.deadlines[0].Entry
 }
 
 // remind registers the deadline of an entry.

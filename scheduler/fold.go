@@ -13,7 +13,7 @@ const muchToPlace = 1 << 14
 // others.
 func (c *Core) restQueued(t *cluster.Task, k entryKey) {
 	switch s := c.queue.entry(k).shape; {
-	case s.pos < 0:
+	case !s.isReady():
 		c.restWaiting(s)
 	case c.queue.toPlace > muchToPlace:
 		c.fold(t)
@@ -22,7 +22,7 @@ func (c *Core) restQueued(t *cluster.Task, k entryKey) {
 
 // restWaiting compacts a waiting shape of one task. Of several tasks, every try reads the first.
 func (c *Core) restWaiting(s *shape) {
-	if !c.keepsLittle() || len(s.entries) > 1 || s.head().bundles || s.unit {
+	if !c.keepsLittle() || s.len() > 1 || s.head().bundles || s.unit {
 		return
 	}
 	if t := c.view.Task(s.head().id); t != nil {

@@ -74,7 +74,7 @@ func (p *packing) place(i int) bool {
 		return true
 	}
 	x := &p.spots[i]
-	s := &shape{seen: -1}
+	s := anew()
 	first, _, skipped := p.core.find(p.draft, s, x.Needs)
 	p.skipped = p.skipped || skipped
 	if first == nil {

@@ -144,6 +144,15 @@ func (q *queue) wakeIf(rid types.ResourceID, most types.Quantity, may func(*shap
 	}
 }
 
+// lacking returns what the shape waits for, sorted.
+func (s *shape) lacking() []types.ResourceID {
+	out := make([]types.ResourceID, len(s.lacks))
+	for i, l := range s.lacks {
+		out[i] = l.rid
+	}
+	return out
+}
+
 // least returns the smallest amount of rid among the alternatives that request it; 0 means unknown.
 func (s *shape) least(rid types.ResourceID) types.Quantity {
 	least, known := types.Inf, false

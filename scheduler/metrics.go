@@ -72,10 +72,10 @@ func (m *Metrics) looked(c *Core, n int, took time.Duration) {
 	m.inFlight.Set(float64(c.InFlight()))
 	quarantined, _ := c.view.Quarantined()
 	m.quarantined.Set(float64(quarantined))
-	ready, stalled := len(c.queue.ready), len(c.queue.stalled)
+	ready, stalled, lacking := c.queue.counts()
 	m.shapes.WithLabelValues("ready").Set(float64(ready))
 	m.shapes.WithLabelValues("stalled").Set(float64(stalled))
-	m.shapes.WithLabelValues("lacking").Set(float64(len(c.queue.shapes) + c.queue.asleep.Len() - ready - stalled))
+	m.shapes.WithLabelValues("lacking").Set(float64(lacking))
 	m.wakeups.Inc() // last: a reader that sees it sees the others of this pass
 }
 

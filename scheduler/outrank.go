@@ -245,7 +245,7 @@ func (c *Core) placeOutranking(d *Draft, x claimant) {
 	}
 	c.placeUntil(d, limit)
 	c.accum.avoided = nil
-	if d.collecting != nil || len(c.queue.ready) > 0 && c.queue.ready[0].head().before(limit) {
+	if s := c.queue.first(); d.collecting != nil || s != nil && s.head().before(limit) {
 		c.first, d.closed = true, true
 	}
 }

@@ -28,8 +28,11 @@ func (c *Core) placeWaiting(d *Draft) { c.placeUntil(d, nil) }
 
 // placeUntil is placeWaiting for the entries before limit; nil means no limit.
 func (c *Core) placeUntil(d *Draft, limit *Entry) {
-	for !d.closed && len(d.entries)-d.bundles < c.batch && len(c.queue.ready) > 0 {
-		s := c.queue.ready[0].shape
+	for !d.closed && len(d.entries)-d.bundles < c.batch {
+		s := c.queue.first()
+		if s == nil {
+			return
+		}
 		e := s.head()
 		if limit != nil && !e.before(limit) {
 			return
@@ -70,7 +73,7 @@ func (c *Core) try(d *Draft, s *shape) outcome {
 		c.restWaiting(s)
 	case stalled:
 		c.queue.rest(s)
-		c.queue.stalled = append(c.queue.stalled, s)
+		c.queue.stall(s)
 	}
 	return result
 }

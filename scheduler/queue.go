@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"crypto/sha256"
+	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -61,6 +62,14 @@ func (e *Entry) before(f *Entry) bool {
 	return e.bundles && !f.bundles
 }
 
+// compare orders entries for slices.SortFunc.
+func (e *Entry) compare(f *Entry) int {
+	if e.before(f) {
+		return -1
+	}
+	return 1
+}
+
 // Before reports whether e is tried before f.
 func (e *Entry) Before(f *Entry) bool { return e.before(f) }
 
@@ -108,6 +117,15 @@ func keyOfShape(text []byte) shapeKey {
 }
 
 func (s *shape) head() *Entry { return s.entries[0] }
+
+// len returns the number of its entries.
+func (s *shape) len() int { return len(s.entries) }
+
+// isReady reports whether it is to be tried.
+func (s *shape) isReady() bool { return s.pos >= 0 }
+
+// anew returns a shape that is in no queue and was never tried, for one search.
+func anew() *shape { return &shape{seen: -1, pos: -1, node: nowhere, at: -1} }
 
 // readyShape is a ready shape with the values that mostly decide between two heads: reading the
 // heads of thousands takes longer than all else.
@@ -189,6 +207,34 @@ func (q *queue) entry(k entryKey) *Entry {
 // len returns the number of entries.
 func (q *queue) len() int { return q.entries.len() + q.asleep.Len() }
 
+// all returns the entries that are not parked, in order.
+func (q *queue) all() []*Entry {
+	out := make([]*Entry, 0, q.entries.len())
+	q.entries.each(func(e *Entry) { out = append(out, e) })
+	slices.SortFunc(out, (*Entry).compare)
+	return out
+}
+
+// first returns the ready shape to try next; nil if there is none.
+func (q *queue) first() *shape {
+	if len(q.ready) == 0 {
+		return nil
+	}
+	return q.ready[0].shape
+}
+
+// stall keeps a resting shape until unstall, because nodes that it might fit are in flight.
+func (q *queue) stall(s *shape) { q.stalled = append(q.stalled, s) }
+
+// counts returns the number of shapes by state, parked ones included.
+func (q *queue) counts() (ready, stalled, lacking int) {
+	ready, stalled = len(q.ready), len(q.stalled)
+	return ready, stalled, len(q.shapes) + q.asleep.Len() - ready - stalled
+}
+
+// parked returns the number of parked shapes.
+func (q *queue) parked() int { return q.asleep.Len() }
+
 // add queues an entry under the key of its shape; an unchanged entry stays. It returns the shape if
 // that is new, and so not pinned yet.
 func (q *queue) add(x Entry, key shapeKey) (fresh *shape) {
@@ -203,7 +249,8 @@ func (q *queue) add(x Entry, key shapeKey) (fresh *shape) {
 		s = q.rouse(q.asleep.shape(key))
 	}
 	if s == nil {
-		s = &shape{key: key, pos: -1, node: nowhere, at: -1, seen: -1}
+		s = anew()
+		s.key = key
 		s.entries = s.onlyEntry[:0]
 		q.shapes[key] = s
 		q.most = max(q.most, len(q.shapes))

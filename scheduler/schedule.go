@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -52,7 +51,7 @@ func Simulate(view *cluster.View, cfg Config, now time.Time) (Decision, *Draft) 
 	c.load()
 	d := c.newDraft(controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
 	c.placeWaiting(d)
-	return Decision{Binds: d.Binds, Grants: d.Grants, Waiting: c.queue.all()}, d
+	return Decision{Binds: d.Binds, Grants: d.Grants, Waiting: c.waiting()}, d
 }
 
 // load rechecks everything in a view that the core did not build.
@@ -69,26 +68,13 @@ func (c *Core) load() {
 	c.touchPools()
 }
 
-// all returns the queued entries, in order.
-func (q *queue) all() []Waiting {
-	var entries []*Entry
-	q.entries.each(func(e *Entry) { entries = append(entries, e) })
-	slices.SortFunc(entries, func(a, b *Entry) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+// waiting returns what is queued, in order.
+func (c *Core) waiting() []Waiting {
+	entries := c.queue.all()
 	out := make([]Waiting, 0, len(entries))
 	for _, e := range entries {
-		var lacks []types.ResourceID
-		for _, l := range e.shape.lacks {
-			if l.rid != anyNode && l.rid != lendable {
-				lacks = append(lacks, l.rid)
-			}
-		}
-		slices.SortFunc(lacks, func(a, b types.ResourceID) int { return strings.Compare(string(a), string(b)) })
-		out = append(out, Waiting{ID: e.id, Reservation: e.bundles, Lacks: slices.Compact(lacks)})
+		lacks := slices.DeleteFunc(e.shape.lacking(), func(rid types.ResourceID) bool { return rid == anyNode || rid == lendable })
+		out = append(out, Waiting{ID: e.id, Reservation: e.bundles, Lacks: lacks})
 	}
 	return out
 }

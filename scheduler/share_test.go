@@ -122,7 +122,7 @@ func TestTakeover(t *testing.T) {
 	if n := b.core.Waiting(); n != 40 {
 		t.Errorf("%d wait", n)
 	}
-	if n := len(b.core.queue.ready); n != 40-before {
+	if n := ready(b); n != 40-before {
 		t.Errorf("%d are to be tried, want %d", n, 40-before)
 	}
 	b.settle()

@@ -145,10 +145,16 @@ func (q *queue) rouse(p slab.Ref) *shape {
 	return s
 }
 
-// rouseAll restores all tasks of a namespace.
-func (q *queue) rouseAll(ns string) {
+// retry makes every entry of a namespace ready, as if it had never been tried.
+func (q *queue) retry(ns string) {
 	for p := range q.asleep.In(ns) {
 		q.rouse(p)
+	}
+	for _, s := range q.shapes {
+		if s.head().id.Namespace == ns {
+			s.seen = -1
+			q.makeReady(s)
+		}
 	}
 }
 

@@ -392,8 +392,8 @@ func TestSteeringIsNotAllocated(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		x := b.core.view.Task(clusterID("d", id))
 		s := b.core.queue.entry(entryKey{id: x.ID}).shape
-		if s.node == nowhere || s.at < 0 {
-			t.Errorf("%s is steered to %d, and listed at %d", id, s.node, s.at)
+		if !s.isPinned() {
+			t.Errorf("%s is not pinned: %+v", id, s)
 		}
 		if n := testing.AllocsPerRun(100, func() { b.core.steer(s, x) }); n != 0 {
 			t.Errorf("%s: %v allocations", id, n)

@@ -288,11 +288,5 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 // touchNamespace makes every waiting entry of a namespace ready, with its new requests.
 func (c *Core) touchNamespace(ns string) {
 	c.accumulateAgain()
-	c.queue.rouseAll(ns)
-	for _, s := range c.queue.shapes {
-		if s.head().id.Namespace == ns {
-			s.seen = -1
-			c.queue.makeReady(s)
-		}
-	}
+	c.queue.retry(ns)
 }

@@ -109,3 +109,13 @@ func (c *Core) cancelTasks(d *Draft) {
 		return c.mayJoin(d, t) && d.cancel(t)
 	})
 }
+
+// failOverdue moves entries past their deadline from the queue to the tasks to end.
+func (c *Core) failOverdue() {
+	for e := c.queue.overdue(c.now); e != nil; e = c.queue.overdue(c.now) {
+		c.queue.take(e)
+		if t := c.view.Task(e.id); t != nil {
+			c.tasks.push(t)
+		}
+	}
+}
