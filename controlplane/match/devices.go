@@ -179,9 +179,12 @@ func (r *Room) DevicesFit(x cluster.Need) bool {
 	return !r.eachDevice(x.ID, sum.add) || sum.enough
 }
 
-// EverInPieces reports whether the devices or ports of a need are there when nothing is in use
-// and all devices are healthy.
-func (r *Room) EverInPieces(x cluster.Need) bool {
+// EverHas reports whether the node has room for a need, also as devices or ports, when nothing is in
+// use and all devices are healthy.
+func (r *Room) EverHas(x cluster.Need) bool {
+	if capacity, known := r.capacity(x.ID); !known || capacity < x.Amount {
+		return false
+	}
 	if IsPort(x.ID) {
 		return x.Amount%Whole == 0
 	}

@@ -125,26 +125,18 @@ func (e *explainer) lack(n *cluster.Node, x cluster.Need) lack {
 // may appear at any time, and devices may recover.
 func (e *explainer) everLacking(n *cluster.Node, needs []cluster.Need) []lack {
 	var out []lack
+	r := e.d.RoomOn(n)
 	for _, x := range needs {
-		if !x.ID.Physical() {
+		if !x.ID.Physical() || r.EverHas(x) {
 			continue
 		}
 		capacity, known := e.v.Capacity(n, x.ID)
-		if !known || capacity < x.Amount || !e.everInPieces(n, x) {
-			if x.Devices != nil {
-				_, capacity = e.such(n, x, 0)
-			}
-			out = append(out, lack{x, capacity, capacity, known, x.Devices != nil && capacity >= x.Amount})
+		if x.Devices != nil {
+			_, capacity = e.such(n, x, 0)
 		}
+		out = append(out, lack{x, capacity, capacity, known, x.Devices != nil && capacity >= x.Amount})
 	}
 	return out
-}
-
-// everInPieces reports whether the devices of n can make up an amount: more than one only as a
-// whole number.
-func (e *explainer) everInPieces(n *cluster.Node, x cluster.Need) bool {
-	r := e.d.RoomOn(n)
-	return r.EverInPieces(x)
 }
 
 // distance says how far a node is from fitting: another place is farthest, then a larger node, then
