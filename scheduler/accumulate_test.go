@@ -173,10 +173,10 @@ func TestNothingIsGivenAwayWhileACollectionIsInFlight(t *testing.T) {
 func (b *bench) release(id string) {
 	b.t.Helper()
 	b.see()
-	d := newDraft(b.core.view, b.store.Limits(), 7)
+	d := NewDraft(b.core.view, b.store.Limits(), 7)
 	task := b.core.view.Task(clusterID("d", id))
 	d.act(release, task, task.Bindings[0])
-	d.seal()
+	d.Seal()
 	if res, err := b.store.Commit(b.t.Context(), d.Change.Txn()); err != nil || !res.Committed {
 		b.t.Fatal(res, err)
 	}
@@ -307,7 +307,7 @@ func TestBundlesAreSearchedForInTurn(t *testing.T) {
 		r.Bundles = append(r.Bundles, bundleOf(map[string]types.Quantity{"cpu": 1000}))
 	}
 	b.see()
-	p := packing{core: b.core, draft: newDraft(b.core.view, b.store.Limits(), 1)}
+	p := packing{core: b.core, draft: NewDraft(b.core.view, b.store.Limits(), 1)}
 	p.spots = BundleOrder(b.core.view, &cluster.Reservation{ID: clusterID("d", "r"), Info: cluster.Cell[types.Reservation]{V: r}})
 	if p.looks = looksBack; !p.place(0) || b.core.window.cursor == 0 {
 		t.Error("it begins where it began")

@@ -103,8 +103,11 @@ const nodeCompares = controlplane.NodeCompares
 // manyKeys is the number of relied keys above which space for their compares is grown at once.
 const manyKeys = 16
 
-// bind adds one attempt of t on n to the draft; false when the draft has no space.
-func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []cluster.Need, now time.Time) bool {
+// Bind adds the next attempt of t on n to the draft. needs are the vector of the chosen alternative,
+// from Vectors, and fit: see Fits and PoolShort. Of a draft of NewDraft, the caller checks that t may
+// be bound: it is visible and pending, without binding, stop or pending retry, and n is eligible.
+// Bind returns false, and changes nothing, when the attempt exceeds the limits of the transaction.
+func (d *Draft) Bind(t *cluster.Task, n *cluster.Node, alternative int, needs []cluster.Need, now time.Time) bool {
 	d.keys = d.alsoReliedOn(d.keys[:0], t.ID.Namespace, n, needs)
 	keys := d.keys
 	if !d.roomToBind(n, keys, needs) {
@@ -112,13 +115,6 @@ func (d *Draft) bind(t *cluster.Task, n *cluster.Node, alternative int, needs []
 	}
 	holds := d.Hold(n, needs)
 	d.Take(n, holds)
-	d.attach(t, n, alternative, keys, holds, now)
-	return true
-}
-
-// attach adds one attempt of t on n to the draft. The draft has space for it and has already taken
-// holds there.
-func (d *Draft) attach(t *cluster.Task, n *cluster.Node, alternative int, keys []relied, holds []types.Holding, now time.Time) {
 	if len(keys) > manyKeys {
 		d.Change.Grow(2 + nodeCompares + len(keys))
 	}
@@ -150,4 +146,5 @@ func (d *Draft) attach(t *cluster.Task, n *cluster.Node, alternative int, keys [
 	d.claim(t)
 	d.items++
 	d.Binds = append(d.Binds, Bind{Task: t.ID, Node: n.Name, Attempt: attempt, Alternative: alternative})
+	return true
 }

@@ -114,7 +114,7 @@ func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 		once.cursor = c.rng.IntN(len(c.nodes) + 1)
 		n, _, _ = c.find(d, once, needs)
 	}
-	if n == nil || !d.bind(x.task, n, 0, needs, c.now) {
+	if n == nil || !d.Bind(x.task, n, 0, needs, c.now) {
 		c.reacquireGrant(d, g)
 		return false
 	}

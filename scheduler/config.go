@@ -5,8 +5,11 @@
 // without I/O and without a clock: changes in (Apply), transactions out (Next), answers in (Done).
 // Run connects a Core to a store.
 //
-// Core can also drive a custom scheduler. Its transactions are correct whatever other schedulers
-// run, because each compares the state it was decided on.
+// A custom scheduler needs neither. It follows the cluster into a cluster.View, fills a Draft of that
+// view with Bind, and commits the transaction that Seal returns. Such transactions are correct
+// whatever other schedulers run, because each compares the state it was decided on. The tasks that
+// name the custom scheduler are left to it. While no key schedulers/<name> exists, the scheduler of
+// their namespace releases and stops them. examples/framespace is one.
 package scheduler
 
 import (
@@ -52,8 +55,6 @@ type Config struct {
 	StormHold time.Duration
 	// AccumulateAfter is how long a reservation that may accumulate waits first.
 	AccumulateAfter time.Duration
-	// Units are custom units: sets of tasks that are decided together. nil means none.
-	Units Units
 	// Metrics count the work of Run; nil means none.
 	Metrics *Metrics
 	// Beat is called in every pass of Run's loop, at least every 10 s, and with true when the store

@@ -72,8 +72,8 @@ type Core struct {
 	// one was too large.
 	batch   int
 	retries map[entryKey]int32
-	// postponed are the tasks that must not be bound yet, possibly including ones that no longer
-	// wait. awaited has the time of each.
+	// postponed are the tasks to recheck later, possibly including ones that no longer wait. awaited
+	// has the time of each.
 	postponed heap.Heap[postponement]
 	awaited   map[cluster.ID]int64
 	shared    shared
@@ -220,7 +220,7 @@ func (c *Core) nextOne(now time.Time) *Draft {
 	if d.empty() {
 		return nil
 	}
-	d.seal()
+	d.Seal()
 	c.lock(d)
 	c.inFlight = append(c.inFlight, d)
 	return c.sends(d)

@@ -20,7 +20,7 @@ type Draft struct {
 	writes []cluster.Write
 
 	chain
-	core    *Core // nil for a read-only draft without a core
+	core    *Core // nil for a draft of NewDraft
 	view    *cluster.View
 	limits  controlplane.Limits
 	places  map[*cluster.Node]*place
@@ -107,7 +107,9 @@ type drawn struct {
 	value []byte
 }
 
-func newDraft(view *cluster.View, limits controlplane.Limits, batch uint64) *Draft {
+// NewDraft returns an empty draft of a view, which must not change before Seal. limits are those of
+// the store. batch identifies the transaction: see controlplane.NewBatch.
+func NewDraft(view *cluster.View, limits controlplane.Limits, batch uint64) *Draft {
 	return &Draft{
 		Change:  controlplane.NewChange(batch),
 		view:    view,
@@ -121,9 +123,6 @@ func newDraft(view *cluster.View, limits controlplane.Limits, batch uint64) *Dra
 	}
 }
 
-// NewDraft returns a draft of a view for reading. It has no limits and is never committed.
-func NewDraft(view *cluster.View) *Draft { return newDraft(view, controlplane.Limits{}, 1) }
-
 // Grant returns the grant of a reservation that the draft grants; nil if it grants none.
 func (d *Draft) Grant(id cluster.ID) *types.Grant { return d.granted[id] }
 
@@ -132,7 +131,7 @@ func (d *Draft) Clear(n *cluster.Node) { d.trial(n).alloc = &types.Allocated{} }
 
 // newDraft makes a draft of the core.
 func (c *Core) newDraft(limits controlplane.Limits, batch uint64) *Draft {
-	d := newDraft(c.view, limits, batch)
+	d := NewDraft(c.view, limits, batch)
 	d.core = c
 	d.expected = min(c.queue.toPlace+c.bindings.len()+c.tasks.len(), c.batch)
 	return d
@@ -367,8 +366,9 @@ func (d *Draft) offer(n *cluster.Node, rid types.ResourceID, q types.Quantity) {
 	}
 }
 
-// seal writes the resulting allocations. Nothing may be added after it.
-func (d *Draft) seal() {
+// Seal writes the resulting allocations, and returns the transaction to commit. Nothing may be added
+// to the draft after it.
+func (d *Draft) Seal() controlplane.Txn {
 	for _, p := range d.order {
 		d.put(d.keysOf(p.node).allocated, p.alloc, p.node.Allocated.Mod)
 	}
@@ -385,4 +385,5 @@ func (d *Draft) seal() {
 	for _, key := range d.leaving {
 		d.put(key, d.left[key].Provided, d.left[key].mod)
 	}
+	return d.Change.Txn()
 }

@@ -22,7 +22,7 @@ func (c *Core) restQueued(t *cluster.Task, k entryKey) {
 
 // restWaiting compacts a waiting shape of one task. Of several tasks, every try reads the first.
 func (c *Core) restWaiting(s *shape) {
-	if !c.keepsLittle() || s.len() > 1 || s.head().bundles || s.unit {
+	if !c.keepsLittle() || s.len() > 1 || s.head().bundles {
 		return
 	}
 	if t := c.view.Task(s.head().id); t != nil {

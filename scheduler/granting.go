@@ -83,7 +83,7 @@ func (c *Core) waitForPools(r *cluster.Reservation) bool {
 
 // restFits reports whether all that a grant still lacks is free on its nodes.
 func (c *Core) restFits(r *cluster.Reservation, g *types.Grant) bool {
-	trial := newDraft(c.view, controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
+	trial := NewDraft(c.view, controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
 	c.collect(trial, r, cloneGrant(g))
 	return trial.whole
 }

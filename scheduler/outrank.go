@@ -98,7 +98,7 @@ func (c *Core) useCollected(d *Draft, t *cluster.Task, alternative int, needs []
 		if c.lend(d, at, func() bool {
 			_, fits := d.Fits(n, needs)
 			_, short := d.PoolShort(needs)
-			return fits && !short && d.bind(t, n, alternative, needs, c.now)
+			return fits && !short && d.Bind(t, n, alternative, needs, c.now)
 		}) {
 			return placed
 		}

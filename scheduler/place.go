@@ -62,10 +62,8 @@ func (c *Core) try(d *Draft, s *shape) outcome {
 	result, lacks := c.placeHead(d, s, e)
 	switch result {
 	case placed:
-		if !s.unit {
-			c.queue.take(e)
-			d.entries = append(d.entries, e)
-		}
+		c.queue.take(e)
+		d.entries = append(d.entries, e)
 		c.wakeOffered(d)
 	case noFit:
 		c.queue.rest(s)
@@ -92,9 +90,6 @@ func (c *Core) placeHead(d *Draft, s *shape, e *Entry) (outcome, []types.Resourc
 	c.deciding = e
 	if c.view.UnreadNamespace(e.id.Namespace) {
 		return noFit, nil // until that changes, which makes the whole namespace ready
-	}
-	if s.unit {
-		return c.placeUnit(d, s)
 	}
 	if e.bundles {
 		return c.placeBundles(d, s, c.view.Reservations[e.id])
@@ -126,7 +121,7 @@ func (c *Core) placeAnew(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 		}
 		n, short, skipped := c.find(d, s, needs)
 		if n != nil {
-			if d.bind(t, n, i, needs, c.now) {
+			if d.Bind(t, n, i, needs, c.now) {
 				d.last = n
 				return placed, nil
 			}

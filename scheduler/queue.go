@@ -103,8 +103,6 @@ type shape struct {
 	onlyEntry  [1]*Entry
 	onlyLack   [1]missing
 	firstTaken bool
-	// unit reports whether the entries belong to one unit, whatever each requests: see Units.
-	unit bool
 }
 
 // shapeKey is equal for equal requests. It is a prefix of a cryptographic hash, because users

@@ -34,8 +34,8 @@ func failuresOf(s *cluster.StatusValue) int {
 	return s.Failures
 }
 
-// postponement is a task that must not be bound before a time, in Unix nanoseconds. The earliest is
-// first in the heap.
+// postponement is a task to recheck at a time, in Unix nanoseconds: it must not be bound before, or
+// its deadline passes then and another scheduler places it. The earliest is first in the heap.
 type postponement struct {
 	at int64
 	id cluster.ID
@@ -55,14 +55,19 @@ func (c *Core) postpone(t *cluster.Task) bool {
 	if t.Status.V == nil || t.Status.V.Retry <= c.now.UnixNano() {
 		return false
 	}
-	if x := (postponement{t.Status.V.Retry, t.ID}); c.awaited[x.id] != x.at {
-		c.awaited[x.id] = x.at
-		c.postponed.Push(x)
-	}
+	c.recheckAt(t.ID, t.Status.V.Retry)
 	return true
 }
 
-// resume queues the tasks that may be bound again.
+// recheckAt rechecks a task at a time, in Unix nanoseconds, instead of at an earlier call's.
+func (c *Core) recheckAt(id cluster.ID, at int64) {
+	if c.awaited[id] != at {
+		c.awaited[id] = at
+		c.postponed.Push(postponement{at, id})
+	}
+}
+
+// resume rechecks the tasks whose time has come.
 func (c *Core) resume() {
 	for len(c.postponed) > 0 && c.postponed[0].at <= c.now.UnixNano() {
 		x := c.postponed.Pop()
@@ -76,7 +81,7 @@ func (c *Core) resume() {
 	}
 }
 
-// resumes is when the next postponed task may be bound, in Unix nanoseconds; 0 means none.
+// resumes is when the next postponed task is rechecked, in Unix nanoseconds; 0 means none.
 func (c *Core) resumes() int64 {
 	if len(c.postponed) == 0 {
 		return 0

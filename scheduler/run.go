@@ -31,6 +31,11 @@ var errOutgrown = errors.New("too many nodes are gone")
 // panics, its object is set aside until it changes, and another Core continues from the stored
 // state. The same replacement happens after many nodes have come and gone.
 func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Logger) error {
+	return runCores(ctx, store, cfg, log, New)
+}
+
+// runCores is Run with the function that makes each Core.
+func runCores(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Logger, newCore func(Config) *Core) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -38,7 +43,7 @@ func Run(ctx context.Context, store controlplane.Store, cfg Config, log *zap.Log
 	away, schedule := make(aside), supervise.NewSchedule()
 	for {
 		began := time.Now()
-		r := newRunner(store, cfg, log, away)
+		r := newRunner(store, newCore(cfg), log, away)
 		err := r.run(ctx)
 		if ctx.Err() == nil && errors.Is(err, errOutgrown) {
 			log.Info("scheduler begins anew: it forgets the nodes that are gone", zap.Int("count", mostGone))
@@ -70,11 +75,11 @@ type runner struct {
 	panicked bool
 }
 
-func newRunner(store controlplane.Store, cfg Config, log *zap.Logger, away aside) *runner {
+func newRunner(store controlplane.Store, core *Core, log *zap.Logger, away aside) *runner {
 	r := &runner{
 		store:   store,
 		log:     log,
-		core:    New(cfg),
+		core:    core,
 		updates: make(chan update, 64),
 		answers: make(chan answer, 64),
 	}

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -134,8 +135,8 @@ func TestTakeover(t *testing.T) {
 }
 
 // TestAttemptsOfASchedulerThatIsGone: the bindings of a named scheduler that no longer runs are
-// released, lost and stopped by the scheduler of the namespace. While it runs, the other leaves
-// them alone.
+// released, lost and stopped by the scheduler of the namespace, and its waiting tasks fail at their
+// deadlines. While it runs, the other leaves them alone.
 func TestAttemptsOfASchedulerThatIsGone(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		b := newBench(t, Config{Name: "s1", Shared: shared})
@@ -151,6 +152,7 @@ func TestAttemptsOfASchedulerThatIsGone(t *testing.T) {
 			b.task(id, map[string]types.Quantity{"cpu": 1000, "node/n1": 1}, of)
 		}
 		b.task("lost", map[string]types.Quantity{"cpu": 1000, "node/n2": 1}, of)
+		b.task("late", map[string]types.Quantity{"cpu": 9000}, of, func(t *types.Task) { t.Deadline = b.now.Add(time.Minute).UnixNano() })
 		own.settle()
 		b.settle()
 		b.ended("ended", types.Report{})
@@ -168,7 +170,10 @@ func TestAttemptsOfASchedulerThatIsGone(t *testing.T) {
 		b.settle()
 		b.ended("later", types.Report{ExitCode: 1})
 		b.settle()
-		for id, want := range map[string]types.Phase{"ended": types.Succeeded, "stopped": types.Bound, "lost": types.Pending, "later": types.Failed} {
+		b.expect("late", "pending")
+		b.now = b.now.Add(time.Minute)
+		b.settle()
+		for id, want := range map[string]types.Phase{"ended": types.Succeeded, "stopped": types.Bound, "lost": types.Pending, "later": types.Failed, "late": types.Failed} {
 			if s := b.status(id); s.Phase != want {
 				t.Errorf("shared %t: %s is %s, want %s", shared, id, s.Phase, want)
 			}

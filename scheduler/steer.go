@@ -46,7 +46,7 @@ func (c *Core) placeBeside(d *Draft, priority int) {
 func (c *Core) mayGoBeside(s *shape) bool {
 	e := s.head()
 	t := c.view.Task(e.id)
-	if e.conflicts >= solo || e.bundles || s.unit || t.Info.V.Accumulate {
+	if e.conflicts >= solo || e.bundles || t.Info.V.Accumulate {
 		return false
 	}
 	for _, needs := range c.needsOf(s, t) {

@@ -182,7 +182,11 @@ func (c *Core) touchTask(t *cluster.Task) {
 	}
 	if !c.ownsTask(t) {
 		c.queue.remove(k)
-		delete(c.awaited, t.ID)
+		if at := t.Info.V.Deadline; at != 0 {
+			c.recheckAt(t.ID, at)
+		} else {
+			delete(c.awaited, t.ID)
+		}
 		c.fold(t)
 		return
 	}
@@ -193,16 +197,13 @@ func (c *Core) touchTask(t *cluster.Task) {
 	if c.locked(t) || len(t.Bindings) > 0 {
 		return
 	}
-	unit := c.shapeOf(t)
+	c.text = appendTaskShape(c.text[:0], t.ID.Namespace, t.Info.V)
 	fresh := c.queue.add(Entry{
 		id: t.ID, priority: t.Info.V.Order(), submitted: t.Info.V.Submitted, deadline: t.Info.V.Deadline, conflicts: c.retries[k],
 	}, keyOfShape(c.text))
-	switch {
-	case unit:
-		c.joinUnit(k)
-	case fresh != nil:
+	if fresh != nil {
 		c.steer(fresh, t)
-	default:
+	} else {
 		c.readyAhead(k)
 	}
 	if t.Info.V.Accumulate {

@@ -14,14 +14,14 @@ import (
 )
 
 // A gang, submitted in three ways: by the bare client (AppSpace), by the library (LibSpace), and as
-// a job to a scheduler with built-in gangs (FrameSpace).
+// a job whose tasks name a scheduler of gangs (FrameSpace).
 
 // policyScenarios are about policies as libraries, next to built-in ones.
 func policyScenarios() []scenario {
 	return []scenario{
-		{name: "gang", about: "from submitting a gang on 32 nodes to seeing all of it bound: bare client, library, and built into the scheduler; beside one put",
+		{name: "gang", about: "from submitting a gang on 32 nodes to seeing all of it bound: bare client, library, and built into a scheduler; beside one put",
 			full: size{32, 120, 5}, quick: size{32, 20, 3}, run: runGang},
-		{name: "gangs", about: "gangs of 2 to 64 that contend for 32 nodes: how much of the processors is in use, by library and built into the scheduler",
+		{name: "gangs", about: "gangs of 2 to 64 that contend for 32 nodes: how much of the processors is in use, by library and built into a scheduler",
 			full: size{32, 100, 5}, quick: size{32, 30, 1}, run: runGangsContending},
 	}
 }

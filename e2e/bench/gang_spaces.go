@@ -6,6 +6,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/gang"
+	"github.com/escher-sched/escher/examples/framespace/gangs"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -22,9 +23,9 @@ type space struct {
 	// role is the scheduler that it needs.
 	role string
 	// lines is the number of nonblank lines of its implementation: the program examples/gang, the
-	// policy esl/gang*.go, or the built-in examples/framespace/gangs. below is the number of lines,
+	// policy esl/gang*.go, or the scheduler examples/framespace/gangs. below is the number of lines,
 	// without comments, under it that little else needs: locking, wholeness and fitting of tasks in
-	// esl, and the units of the scheduler.
+	// esl.
 	lines, below int
 	submit       func(context.Context, *esl.Client, []controlplane.Submission) error
 }
@@ -34,7 +35,7 @@ func spaces() []space {
 	return []space{
 		{name: appSpace, role: roleScheduler, lines: appLines, submit: submitBare},
 		{name: libSpace, role: roleScheduler, lines: libLines, below: libBelow, submit: submitByLibrary},
-		{name: frameSpace, role: roleFramespace, lines: frameLines, below: frameBelow, submit: submitBuiltIn},
+		{name: frameSpace, role: roleFramespace, lines: frameLines, submit: submitBuiltIn},
 	}
 }
 
@@ -42,9 +43,8 @@ func spaces() []space {
 const (
 	appLines   = 69
 	libLines   = 255
-	frameLines = 35
+	frameLines = 353
 	libBelow   = 638
-	frameBelow = 146
 )
 
 // submitBare reserves the requests of the members, and makes the members draw on that.
@@ -68,8 +68,12 @@ func submitByLibrary(ctx context.Context, c *esl.Client, tasks []controlplane.Su
 	return err
 }
 
-// submitBuiltIn submits a job that the scheduler knows by its name.
+// submitBuiltIn submits a job whose tasks name the scheduler of gangs, and which it knows by its
+// name.
 func submitBuiltIn(ctx context.Context, c *esl.Client, tasks []controlplane.Submission) error {
+	for i := range tasks {
+		tasks[i].Task.Scheduler = gangs.Name
+	}
 	_, err := c.LaunchJob(ctx, controlplane.Job{Name: "gang", Tasks: tasks})
 	return err
 }

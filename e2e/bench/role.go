@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/pprof"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -31,7 +32,7 @@ const (
 	roleEtcd      = "etcd"
 	roleScheduler = "scheduler"
 	roleCollector = "collector"
-	// roleFramespace is a scheduler with built-in gangs.
+	// roleFramespace is a scheduler, and next to it one of gangs.
 	roleFramespace = "framespace"
 	// roleKeeper runs policies, like a server.
 	roleKeeper = "keeper"
@@ -136,9 +137,12 @@ func newPart(role string, cfg roleConfig) (part, error) {
 			return etcd.Run(ctx)
 		}}, nil
 	case roleScheduler:
-		return schedulerPart(cfg, nil), nil
+		return schedulerPart(cfg), nil
 	case roleFramespace:
-		return schedulerPart(cfg, gangs.Gangs{}), nil
+		cfg.Name = roleScheduler
+		return schedulerPart(cfg, func(ctx context.Context, store controlplane.Store) error {
+			return gangs.Run(ctx, store, zap.NewNop())
+		}), nil
 	case roleKeeper:
 		return keeperPart(cfg), nil
 	case roleCollector:
@@ -151,14 +155,27 @@ func newPart(role string, cfg roleConfig) (part, error) {
 	return part{}, types.Errorf(types.Invalid, "%s: %q is unknown: this command is for escher bench to call", RoleCommand, role)
 }
 
-// schedulerPart is a scheduler, with custom units if given; it is ready when it has listed
+// schedulerPart is a scheduler, and custom ones next to it; it is ready when each has listed
 // everything.
-func schedulerPart(cfg roleConfig, units scheduler.Units) part {
+func schedulerPart(cfg roleConfig, custom ...func(context.Context, controlplane.Store) error) part {
 	counted := newCounted()
+	all := append(custom, func(ctx context.Context, store controlplane.Store) error {
+		return scheduler.Run(ctx, store, scheduler.Config{Name: cfg.Name, Shared: cfg.Shared, Metrics: counted.metrics}, zap.NewNop())
+	})
 	return part{stats: counted.stats, run: func(ctx context.Context, ready func(string)) error {
 		return withStore(ctx, cfg.Endpoint, cfg.Ops, func(store *etcdstore.Store) error {
-			noted := &notedStore{Store: store, counted: counted, synced: func() { ready("") }}
-			return scheduler.Run(ctx, noted, scheduler.Config{Name: cfg.Name, Shared: cfg.Shared, Units: units, Metrics: counted.metrics}, zap.NewNop())
+			var listed atomic.Int32
+			g, ctx := errgroup.WithContext(ctx)
+			for _, run := range all {
+				g.Go(func() error {
+					return run(ctx, &notedStore{Store: store, counted: counted, synced: func() {
+						if int(listed.Add(1)) == len(all) {
+							ready("")
+						}
+					}})
+				})
+			}
+			return g.Wait()
 		})
 	}}
 }

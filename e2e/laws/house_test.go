@@ -39,13 +39,13 @@ func ceilings() map[string]size {
 		"controlplane":       {files: 50, lines: 6400},
 		"controlplane/audit": {circle: 21},
 		"e2e/bench":          {circle: 63, files: 70, lines: 9800},
-		"scheduler":          {circle: 44, files: 47, lines: 8400},
+		"scheduler":          {circle: 43, files: 46, lines: 8200},
 		"types":              {circle: 22},
 	}
 }
 
 // interfacesCeiling is the current number of exported interfaces. It only goes down.
-const interfacesCeiling = 22
+const interfacesCeiling = 21
 
 // testedPercent is the number of lines of tests per 100 lines of source. It only goes up, to 80:
 // above all by less source. Packages named …test are tests, too.

@@ -1,5 +1,5 @@
-// Command framespace is a custom scheduler: that of Escher, with gangs built in. It replaces
-// the scheduler of `escher server`; the name of a job says whether it is a gang.
+// Command framespace is a custom scheduler: it binds the tasks that name it, gangs whole, next to
+// the scheduler of `escher server`. The name of a job says whether it is a gang.
 package main
 
 import (
@@ -14,7 +14,6 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/examples/framespace/gangs"
-	"github.com/escher-sched/escher/scheduler"
 )
 
 func main() {
@@ -27,10 +26,14 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	log, err := zap.NewProduction()
+	if err != nil {
+		return err
+	}
 	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = store.Close() }() // no error matters any more
-	return scheduler.Run(ctx, store, scheduler.Config{Name: "framespace", Units: gangs.Gangs{}}, zap.NewNop())
+	return gangs.Run(ctx, store, log)
 }

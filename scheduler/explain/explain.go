@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
@@ -42,7 +43,7 @@ type explainer struct {
 }
 
 func newExplainer(v *cluster.View, now time.Time) *explainer {
-	return explainerIn(v, scheduler.NewDraft(v), now)
+	return explainerIn(v, scheduler.NewDraft(v, controlplane.Limits{}, 1), now)
 }
 
 // explainerIn explains a state as a draft leaves it.
