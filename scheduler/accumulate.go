@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/queue"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -24,7 +26,7 @@ const AccumulateRole = "accumulate"
 type accumulator struct {
 	// candidates wait and may accumulate; some may be outdated. nextAge is when the next one has
 	// waited long enough, in Unix nanoseconds; 0 means none is left.
-	candidates map[entryKey]struct{}
+	candidates map[queue.Key]struct{}
 	nextAge    int64
 	wake       int64
 	// seen is the position reached in the log of changed nodes; -1 means none.
@@ -44,7 +46,7 @@ type accumulator struct {
 	next int
 	// skipped reports whether the search omitted something in flight.
 	skipped bool
-	busy    entryKey // as last seen
+	busy    queue.Key // as last seen
 	// kept counts, by node, the collections in flight, and the reservations being granted there in
 	// several transactions. Until those are answered, newly free capacity there is unknown and must
 	// not go to other work.
@@ -116,7 +118,7 @@ func (c *Core) begin(d *Draft, aged []claimant) {
 	start := c.accum.next
 	c.accum.next = 0
 	type alike struct {
-		shape    *shape
+		shape    *queue.Shape
 		priority int
 	}
 	tried := make(map[alike]bool)
@@ -126,10 +128,10 @@ func (c *Core) begin(d *Draft, aged []claimant) {
 			c.accumulateAgain()
 			return
 		}
-		if c.queue.entry(x.key()) == nil {
+		if c.queue.Entry(x.key()) == nil {
 			continue // it has its place
 		}
-		s := alike{c.queue.entry(x.key()).shape, x.priority()}
+		s := alike{c.queue.Entry(x.key()).Shape, x.priority()}
 		if tried[s] {
 			continue // a candidate fails wherever an equal request of equal priority failed
 		}
@@ -215,7 +217,7 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 	if !sameGrant(g, x.Grant.V) {
 		d.accumulate(c.view, x, g)
 		if x.task == nil {
-			c.queue.remove(x.key())
+			c.queue.Remove(x.key())
 		}
 	}
 	return true
@@ -368,9 +370,9 @@ func (c *Core) accumulating() (claimant, bool) {
 }
 
 // mayAccumulate registers a candidate and the time at which it may begin.
-func (c *Core) mayAccumulate(k entryKey, submitted int64) {
+func (c *Core) mayAccumulate(k queue.Key, submitted int64) {
 	if c.accum.candidates == nil {
-		c.accum.candidates = make(map[entryKey]struct{})
+		c.accum.candidates = make(map[queue.Key]struct{})
 	}
 	c.accum.candidates[k] = struct{}{}
 	c.accum.nextAge = earlier(c.accum.nextAge, submitted+int64(c.cfg.AccumulateAfter))
@@ -398,7 +400,7 @@ func (c *Core) aged() []claimant {
 	}
 	c.accum.wake = earlier(c.accum.wake, c.accum.nextAge)
 	slices.SortFunc(aged, func(a, b claimant) int {
-		if c.queue.entry(a.key()).before(c.queue.entry(b.key())) {
+		if c.queue.Entry(a.key()).Before(c.queue.Entry(b.key())) {
 			return -1
 		}
 		return 1
@@ -407,18 +409,18 @@ func (c *Core) aged() []claimant {
 }
 
 // candidate returns the object queued as k if it may accumulate.
-func (c *Core) candidate(k entryKey) (claimant, bool) {
-	if c.queue.entry(k) == nil {
+func (c *Core) candidate(k queue.Key) (claimant, bool) {
+	if c.queue.Entry(k) == nil {
 		return claimant{}, false
 	}
-	if !k.bundles {
-		t := c.view.Task(k.id)
+	if !k.Reservation {
+		t := c.view.Task(k.ID)
 		if t == nil || t.Info.V == nil || !t.Info.V.Accumulate {
 			return claimant{}, false
 		}
 		return claimOf(c.view, t), true
 	}
-	r := c.view.Reservations[k.id]
+	r := c.view.Reservations[k.ID]
 	return claimant{Reservation: r}, r != nil && r.Info.V != nil && r.Info.V.Accumulate
 }
 

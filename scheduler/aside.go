@@ -3,6 +3,7 @@ package scheduler
 import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/queue"
 )
 
 // aside are the keys set aside because a decision about them panicked, with the revision of their
@@ -52,12 +53,12 @@ func (c *Core) suspect() (key string, mod int64, ok bool) {
 		return controlplane.TaskKey(x.ID.Namespace, x.ID.ID), x.Info.Mod, true
 	case *cluster.Reservation:
 		return controlplane.ReservationKey(x.ID.Namespace, x.ID.ID), x.Info.Mod, true
-	case *Entry:
-		if r := c.view.Reservations[x.id]; x.bundles && r != nil {
-			return controlplane.ReservationKey(x.id.Namespace, x.id.ID), r.Info.Mod, true
+	case *queue.Entry:
+		if r := c.view.Reservations[x.ID]; x.Reservation && r != nil {
+			return controlplane.ReservationKey(x.ID.Namespace, x.ID.ID), r.Info.Mod, true
 		}
-		if t := c.view.Task(x.id); t != nil {
-			return controlplane.TaskKey(x.id.Namespace, x.id.ID), t.Info.Mod, true
+		if t := c.view.Task(x.ID); t != nil {
+			return controlplane.TaskKey(x.ID.Namespace, x.ID.ID), t.Info.Mod, true
 		}
 	}
 	return "", 0, false

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/escher-sched/escher/scheduler/queue"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -226,12 +228,12 @@ func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcom
 		if result == placed && !d.room(2*nodeCompares+len(g.Nodes)+handOverCompares, nodeCompares+len(g.Nodes)) {
 			break // the draft needs space for the hand-over
 		}
-		e := c.queue.entry(k)
-		once := anew()
+		e := c.queue.Entry(k)
+		once := queue.NewShape()
 		switch one, _ := c.placeHead(d, once, e); {
 		case one == placed:
 			result = placed
-			c.queue.take(e)
+			c.queue.Take(e)
 			d.entries = append(d.entries, e)
 		case one == stalled && result == noFit:
 			result = stalled
@@ -252,24 +254,24 @@ func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcom
 }
 
 // heirs returns the waiting reservations and tasks of the job of r, in queue order.
-func (c *Core) heirs(r *cluster.Reservation) []entryKey {
+func (c *Core) heirs(r *cluster.Reservation) []queue.Key {
 	job := cluster.ID{Namespace: r.ID.Namespace, ID: r.Info.V.Job}
 	if job.ID == "" {
 		return nil
 	}
-	var out []entryKey
+	var out []queue.Key
 	for id, other := range c.view.Reservations {
-		if k := (entryKey{id, true}); id.Namespace == job.Namespace && other.Info.V != nil && other.Info.V.Job == job.ID && c.queue.entry(k) != nil {
+		if k := (queue.Key{ID: id, Reservation: true}); id.Namespace == job.Namespace && other.Info.V != nil && other.Info.V.Job == job.ID && c.queue.Entry(k) != nil {
 			out = append(out, k)
 		}
 	}
 	c.view.EachMember(job, func(t *cluster.Task) {
-		if k := (entryKey{id: t.ID}); c.queue.entry(k) != nil {
+		if k := (queue.Key{ID: t.ID}); c.queue.Entry(k) != nil {
 			out = append(out, k)
 		}
 	})
-	slices.SortFunc(out, func(a, b entryKey) int {
-		if c.queue.entry(a).before(c.queue.entry(b)) {
+	slices.SortFunc(out, func(a, b queue.Key) int {
+		if c.queue.Entry(a).Before(c.queue.Entry(b)) {
 			return -1
 		}
 		return 1

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/queue"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -65,7 +67,7 @@ func CollectedBy(v *cluster.View, t *cluster.Task) *cluster.Reservation {
 }
 
 // key is its key in the queue.
-func (x claimant) key() entryKey { return entryKey{x.ID, x.task == nil} }
+func (x claimant) key() queue.Key { return queue.Key{ID: x.ID, Reservation: x.task == nil} }
 
 // lock is the object that a decision about it locks.
 func (x claimant) lock() any {
@@ -103,15 +105,15 @@ func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 	if begins {
 		g = x.newGrant(c.now)
 	}
-	e, needs := c.queue.entry(x.key()), Vectors(c.view, x.task)[0]
+	e, needs := c.queue.Entry(x.key()), Vectors(c.view, x.task)[0]
 	if e == nil || c.inFlightOf(g) || !d.roomToClaim(g, needs) {
 		return false
 	}
 	c.releaseGrant(d, g)
 	n := c.fitsWhereItCollects(d, g, needs)
 	if n == nil && begins {
-		once := anew()
-		once.cursor = c.rng.IntN(len(c.nodes) + 1)
+		once := queue.NewShape()
+		once.Cursor = c.rng.IntN(len(c.nodes) + 1)
 		n, _, _ = c.find(d, once, needs)
 	}
 	if n == nil || !d.Bind(x.task, n, 0, needs, c.now) {
@@ -121,7 +123,7 @@ func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 	if !begins {
 		d.dissolve(x)
 	}
-	c.queue.remove(x.key())
+	c.queue.Remove(x.key())
 	d.entries = append(d.entries, e)
 	c.wakeOffered(d)
 	return true
@@ -143,7 +145,7 @@ func (c *Core) fitsWhereItCollects(d *Draft, g *types.Grant, needs []cluster.Nee
 }
 
 // placeClaimant places a collecting task like any other, with its collected capacity returned.
-func (c *Core) placeClaimant(d *Draft, s *shape, r *cluster.Reservation, t *cluster.Task) (outcome, []types.ResourceID) {
+func (c *Core) placeClaimant(d *Draft, s *queue.Shape, r *cluster.Reservation, t *cluster.Task) (outcome, []types.ResourceID) {
 	if c.locked(t) || d.has(t) || c.inFlightOf(r.Grant.V) {
 		return stalled, nil
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/queue"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/heap"
@@ -27,7 +29,7 @@ type Core struct {
 	cfg    Config
 	view   *cluster.View
 	folds  bool // whether to compact waiting tasks: only with an own view
-	queue  *queue
+	queue  *queue.Queue
 	window window
 	rng    *rand.Rand
 	now    time.Time
@@ -71,7 +73,7 @@ type Core struct {
 	// batch is the current bound on the tasks of a transaction: Config.BatchTasks, or less after
 	// one was too large.
 	batch   int
-	retries map[entryKey]int32
+	retries map[queue.Key]int32
 	// postponed are the tasks to recheck later, possibly including ones that no longer wait. awaited
 	// has the time of each.
 	postponed heap.Heap[postponement]
@@ -128,14 +130,14 @@ func New(cfg Config) *Core {
 	c := &Core{
 		cfg:      cfg,
 		batch:    cfg.BatchTasks,
-		queue:    newQueue(),
+		queue:    queue.New(),
 		rng:      rng,
 		newBatch: func() uint64 { return rng.Uint64() | 1 },
 		labelled: make(map[types.ResourceID][]*cluster.Node),
 		locks:    make(map[any][]any),
 		drawing:  make(map[*cluster.Pool][]*Draft),
 		depth:    depth{most: deepest},
-		retries:  make(map[entryKey]int32),
+		retries:  make(map[queue.Key]int32),
 		awaited:  make(map[cluster.ID]int64),
 		alone:    make(map[cluster.ID]struct{}),
 		loss:     losses{tokens: cfg.LossRate},
@@ -152,7 +154,7 @@ func (c *Core) lookAt(v *cluster.View) { c.view, c.blank, c.folds = v, &Draft{vi
 func (c *Core) View() *cluster.View { return c.view }
 
 // Waiting returns the number of tasks and reservations that wait for placement.
-func (c *Core) Waiting() int { return c.queue.len() + len(c.awaited) }
+func (c *Core) Waiting() int { return c.queue.Len() + len(c.awaited) }
 
 // InFlight returns the number of unanswered transactions.
 func (c *Core) InFlight() int { return len(c.inFlight) }
@@ -207,7 +209,7 @@ func (c *Core) nextOne(now time.Time) *Draft {
 	if d := c.toRepeat(); d != nil {
 		return d
 	}
-	c.queue.expire(now)
+	c.queue.Expire(now)
 	c.resume()
 	c.failOverdue()
 	c.retryLost()
@@ -239,7 +241,7 @@ func (c *Core) gathers() bool {
 		nodes += len(d.order)
 	}
 	from, to := c.part()
-	return 2*nodes > to-from || c.bindings.len()+c.tasks.len()+c.queue.toPlace < c.cfg.Gather
+	return 2*nodes > to-from || c.bindings.len()+c.tasks.len()+c.queue.ToPlace < c.cfg.Gather
 }
 
 // fill decides the contents of one transaction, in this order: ended work frees capacity for new
@@ -273,8 +275,8 @@ func (c *Core) fill(d *Draft) {
 
 // Wake returns when Next may have work without a further change; zero means never.
 func (c *Core) Wake() time.Time {
-	next := earlier(c.queue.expire(c.now), c.lossWake())
-	next = earlier(next, c.queue.deadline())
+	next := earlier(c.queue.Expire(c.now), c.lossWake())
+	next = earlier(next, c.queue.Deadline())
 	next = earlier(next, c.resumes())
 	if c.InFlight() < c.cfg.InFlight && !c.gathers() {
 		next = earlier(next, c.accum.wake)
@@ -328,7 +330,7 @@ func (c *Core) confirm(d *Draft) {
 		c.batch = min(c.cfg.BatchTasks, c.batch+max(1, c.batch/8))
 	}
 	for _, e := range d.entries {
-		delete(c.retries, e.key())
+		delete(c.retries, e.Key())
 	}
 	if len(c.alone) > 0 {
 		for _, x := range d.held {
@@ -362,8 +364,8 @@ func (c *Core) forget(d *Draft, inVain bool) {
 		if inVain {
 			break
 		}
-		if c.view.Task(e.id) != nil || c.view.Reservations[e.id] != nil {
-			c.retries[e.key()]++
+		if c.view.Task(e.ID) != nil || c.view.Reservations[e.ID] != nil {
+			c.retries[e.Key()]++
 		}
 	}
 	if d.collecting != nil {
@@ -385,7 +387,7 @@ func (c *Core) giveUp(d *Draft) {
 		}
 	}
 	for _, x := range d.drawn {
-		c.queue.wake(x.pool.ID)
+		c.queue.Wake(x.pool.ID)
 	}
 }
 
@@ -398,7 +400,7 @@ func (c *Core) setAside(d *Draft) {
 	if d.items > 1 {
 		c.batch = max(1, c.batch/2)
 		for _, e := range d.entries {
-			c.retries[e.key()] = solo
+			c.retries[e.Key()] = solo
 		}
 		for _, x := range d.held {
 			if t, ok := x.(*cluster.Task); ok && d.items <= 2*c.batch {

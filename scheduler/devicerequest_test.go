@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/queue"
+
 	"pgregory.net/rapid"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -139,8 +141,8 @@ func TestWhatIsSaidOfDevicesIsOfTheShape(t *testing.T) {
 				devices[0].Resource = "gpu"
 			}
 		}
-		task := TaskShape("d", cluster.NewTask(&types.Task{Requests: requests, Devices: devices}))
-		bundle := BundleShape("d", &types.Reservation{Bundles: []types.Bundle{{Requests: requests, Devices: devices}}})
+		task := queue.TaskText("d", cluster.NewTask(&types.Task{Requests: requests, Devices: devices}))
+		bundle := queue.ReservationText("d", &types.Reservation{Bundles: []types.Bundle{{Requests: requests, Devices: devices}}})
 		if j, ok := tasks[task]; ok {
 			t.Errorf("tasks: %d and %d are of one shape", i, j)
 		}

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -56,7 +57,7 @@ type Draft struct {
 	kept    []*cluster.Node
 	held    []any // locked objects: see Core.locks
 	mine    map[any]struct{}
-	entries []*Entry
+	entries []*queue.Entry
 	// expected is the approximate number of tasks that it will have.
 	expected int
 	// last is the node of the last task placed; nil if unknown.
@@ -133,7 +134,7 @@ func (d *Draft) Clear(n *cluster.Node) { d.trial(n).alloc = &types.Allocated{} }
 func (c *Core) newDraft(limits controlplane.Limits, batch uint64) *Draft {
 	d := NewDraft(c.view, limits, batch)
 	d.core = c
-	d.expected = min(c.queue.toPlace+c.bindings.len()+c.tasks.len(), c.batch)
+	d.expected = min(c.queue.ToPlace+c.bindings.len()+c.tasks.len(), c.batch)
 	return d
 }
 

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -11,24 +12,24 @@ const muchToPlace = 1 << 14
 
 // restQueued compacts a queued task that will wait: for a resource that it lacks, or behind many
 // others.
-func (c *Core) restQueued(t *cluster.Task, k entryKey) {
-	switch s := c.queue.entry(k).shape; {
-	case !s.isReady():
+func (c *Core) restQueued(t *cluster.Task, k queue.Key) {
+	switch s := c.queue.Entry(k).Shape; {
+	case !s.IsReady():
 		c.restWaiting(s)
-	case c.queue.toPlace > muchToPlace:
+	case c.queue.ToPlace > muchToPlace:
 		c.fold(t)
 	}
 }
 
 // restWaiting compacts a waiting shape of one task. Of several tasks, every try reads the first.
-func (c *Core) restWaiting(s *shape) {
-	if !c.keepsLittle() || s.len() > 1 || s.head().bundles {
+func (c *Core) restWaiting(s *queue.Shape) {
+	if !c.keepsLittle() || s.Len() > 1 || s.Head().Reservation {
 		return
 	}
-	if t := c.view.Task(s.head().id); t != nil {
+	if t := c.view.Task(s.Head().ID); t != nil {
 		c.fold(t)
 	}
-	c.queue.sleep(s)
+	c.queue.Sleep(s)
 }
 
 // keepsLittle reports whether there are enough tasks to compact waiting ones.

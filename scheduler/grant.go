@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/scheduler/queue"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
@@ -20,7 +22,7 @@ type BundlePlacement struct {
 
 // placeBundles grants a reservation if all its bundles fit, or moves the bundles of a granted one:
 // everything in this draft, or nothing.
-func (c *Core) placeBundles(d *Draft, s *shape, r *cluster.Reservation) (outcome, []types.ResourceID) {
+func (c *Core) placeBundles(d *Draft, s *queue.Shape, r *cluster.Reservation) (outcome, []types.ResourceID) {
 	if r.Grant.V != nil {
 		return c.placeMove(d, r)
 	}
@@ -74,7 +76,7 @@ func (p *packing) place(i int) bool {
 		return true
 	}
 	x := &p.spots[i]
-	s := anew()
+	s := queue.NewShape()
 	first, _, skipped := p.core.find(p.draft, s, x.Needs)
 	p.skipped = p.skipped || skipped
 	if first == nil {
@@ -122,7 +124,7 @@ func BundleOrder(v *cluster.View, r *cluster.Reservation) []BundlePlacement {
 	var out []BundlePlacement
 	bundles := r.Info.V.Bundles
 	for i, b := range bundles {
-		if i > 0 && b.Node == bundles[i-1].Node && slices.Equal(b.Requests, bundles[i-1].Requests) && sameDevices(b.Devices, bundles[i-1].Devices) {
+		if i > 0 && b.Node == bundles[i-1].Node && slices.Equal(b.Requests, bundles[i-1].Requests) && queue.SameDevices(b.Devices, bundles[i-1].Devices) {
 			out = append(out, BundlePlacement{Index: i, Needs: out[i-1].Needs}) // as in most gangs
 			continue
 		}
@@ -133,7 +135,7 @@ func BundleOrder(v *cluster.View, r *cluster.Reservation) []BundlePlacement {
 		if (x.Node == "") != (y.Node == "") {
 			return strings.Compare(y.Node, x.Node)
 		}
-		if c := match.CompareChoice(firstOf(x.Devices), firstOf(y.Devices)); c != 0 {
+		if c := match.CompareChoice(queue.FirstOf(x.Devices), queue.FirstOf(y.Devices)); c != 0 {
 			return c
 		}
 		for _, rid := range []types.ResourceID{types.GPU, types.Memory, types.CPU} {

@@ -128,7 +128,7 @@ func (c *Core) followGranting(id cluster.ID) {
 	}
 	if was != nil {
 		c.accum.unkeepNodes(c.nodesOf(was))
-		c.queue.unstall()
+		c.queue.Unstall()
 	}
 }
 

@@ -44,7 +44,7 @@ func (c *Core) unlock(d *Draft) {
 		c.lookAgain(waiters)
 	}
 	c.accum.unkeep(d)
-	c.queue.unstall()
+	c.queue.Unstall()
 	if c.accum.skipped {
 		c.accumulateAgain()
 	}

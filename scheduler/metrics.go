@@ -72,7 +72,7 @@ func (m *Metrics) looked(c *Core, n int, took time.Duration) {
 	m.inFlight.Set(float64(c.InFlight()))
 	quarantined, _ := c.view.Quarantined()
 	m.quarantined.Set(float64(quarantined))
-	ready, stalled, lacking := c.queue.counts()
+	ready, stalled, lacking := c.queue.Counts()
 	m.shapes.WithLabelValues("ready").Set(float64(ready))
 	m.shapes.WithLabelValues("stalled").Set(float64(stalled))
 	m.shapes.WithLabelValues("lacking").Set(float64(lacking))
@@ -100,6 +100,6 @@ func (m *Metrics) answered(a answer, now time.Time) {
 		m.batch.Observe(float64(n))
 	}
 	for _, e := range a.draft.entries {
-		m.waited.Observe(now.Sub(time.Unix(0, e.submitted)).Seconds())
+		m.waited.Observe(now.Sub(time.Unix(0, e.Submitted)).Seconds())
 	}
 }

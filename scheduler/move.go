@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/scheduler/queue"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -54,9 +56,9 @@ func bidden(r *cluster.Reservation, node string) bool {
 
 // queueMove queues a granted reservation whose bundles move, and dequeues it if none do.
 func (c *Core) queueMove(r *cluster.Reservation) {
-	k := entryKey{r.ID, true}
+	k := queue.Key{ID: r.ID, Reservation: true}
 	if r.Info.V == nil || r.Info.V.Lost != types.MoveBundles || !c.owns(r.ID.Namespace, "") {
-		c.queue.remove(k)
+		c.queue.Remove(k)
 		return
 	}
 	from, held := c.leaving(r)
@@ -64,20 +66,20 @@ func (c *Core) queueMove(r *cluster.Reservation) {
 		c.loss.grants.push(r)
 	}
 	if len(from) == 0 {
-		c.queue.remove(k)
+		c.queue.Remove(k)
 		return
 	}
 	if c.locked(r) {
 		return
 	}
-	c.text = appendBundleShape(c.text[:0], r.ID.Namespace, r.Info.V)
+	c.text = queue.AppendReservation(c.text[:0], r.ID.Namespace, r.Info.V)
 	c.text = append(append(c.text, '@'), r.ID.ID...) // its own shape: it searches besides what it holds
 	for _, at := range from {
 		c.text = append(append(c.text, '-'), at.Node...)
 	}
-	c.queue.add(Entry{
-		id: r.ID, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted, conflicts: c.retries[k],
-	}, keyOfShape(c.text))
+	c.queue.Add(queue.Entry{
+		ID: r.ID, Reservation: true, Priority: r.Info.V.Order(), Submitted: r.Info.V.Submitted, Conflicts: c.retries[k],
+	}, queue.KeyOf(c.text))
 }
 
 // touchMoves rechecks the reservations that hold something on a node that joined, vanished or

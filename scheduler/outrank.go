@@ -3,6 +3,8 @@ package scheduler
 import (
 	"math"
 
+	"github.com/escher-sched/escher/scheduler/queue"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
@@ -14,12 +16,12 @@ import (
 // if they may. So only later entries wait for the claimant.
 
 // entryOf returns x as a queue entry.
-func entryOf(x claimant) *Entry {
-	return &Entry{id: x.ID, bundles: x.task == nil, priority: x.Info.V.Order(), submitted: x.Info.V.Submitted}
+func entryOf(x claimant) *queue.Entry {
+	return &queue.Entry{ID: x.ID, Reservation: x.task == nil, Priority: x.Info.V.Order(), Submitted: x.Info.V.Submitted}
 }
 
 // outrankedBy reports whether an entry precedes x.
-func (x claimant) outrankedBy(e *Entry) bool { return e != nil && e.before(entryOf(x)) }
+func (x claimant) outrankedBy(e *queue.Entry) bool { return e != nil && e.Before(entryOf(x)) }
 
 // collected is the accumulating grant, as a draft leaves it, and its claimant.
 type collected struct {
@@ -42,15 +44,15 @@ func (c *Core) collected(d *Draft) (collected, bool) {
 // outranks reports whether a task precedes the accumulating claimant.
 func (c *Core) outranks(d *Draft, t *cluster.Task) bool {
 	at, ok := c.collected(d)
-	return ok && at.x.outrankedBy(c.queue.entry(entryKey{id: t.ID}))
+	return ok && at.x.outrankedBy(c.queue.Entry(queue.Key{ID: t.ID}))
 }
 
 // readyAhead makes a shape ready if its head, queued under k, precedes the accumulating claimant:
 // later entries of the shape may have failed before.
-func (c *Core) readyAhead(k entryKey) {
+func (c *Core) readyAhead(k queue.Key) {
 	if x, ok := c.accumulating(); ok {
-		if e := c.queue.entry(k); x.outrankedBy(e) && e.shape.head() == e {
-			c.queue.makeReady(e.shape)
+		if e := c.queue.Entry(k); x.outrankedBy(e) && e.Shape.Head() == e {
+			c.queue.MakeReady(e.Shape)
 		}
 	}
 }
@@ -142,7 +144,7 @@ func (c *Core) fitsInstead(at collected, n *cluster.Node, needs []cluster.Need) 
 func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []types.ResourceID) {
 	p := packing{core: c, draft: d, spots: BundleOrder(c.view, r)}
 	at, ok := c.collected(d)
-	if !ok || !at.x.outrankedBy(c.queue.entry(entryKey{r.ID, true})) {
+	if !ok || !at.x.outrankedBy(c.queue.Entry(queue.Key{ID: r.ID, Reservation: true})) {
 		return noFit, allIDs(p.spots)
 	}
 	if c.isInFlight(at) {
@@ -245,7 +247,7 @@ func (c *Core) placeOutranking(d *Draft, x claimant) {
 	}
 	c.placeUntil(d, limit)
 	c.accum.avoided = nil
-	if s := c.queue.first(); d.collecting != nil || s != nil && s.head().before(limit) {
+	if s := c.queue.First(); d.collecting != nil || s != nil && s.Head().Before(limit) {
 		c.first, d.closed = true, true
 	}
 }
@@ -303,20 +305,20 @@ func (c *Core) wakeOutranking(d *Draft, x claimant) {
 				continue
 			}
 			free, _ := d.Free(p.node, h.Resource)
-			c.queue.wakeIf(h.Resource, free.Add(HeldOf(holds, h.Resource)), func(s *shape) bool {
-				return x.outrankedBy(s.head()) && fitsAny(d, p.node, s, holds)
+			c.queue.WakeIf(h.Resource, free.Add(HeldOf(holds, h.Resource)), func(s *queue.Shape) bool {
+				return x.outrankedBy(s.Head()) && fitsAny(d, p.node, s, holds)
 			})
 		}
 	}
 	for _, p := range d.drawn {
-		c.queue.wakeIf(p.pool.ID, types.Inf, func(s *shape) bool { return x.outrankedBy(s.head()) })
+		c.queue.WakeIf(p.pool.ID, types.Inf, func(s *queue.Shape) bool { return x.outrankedBy(s.Head()) })
 	}
 }
 
 // fitsAny reports whether a node has enough for a shape, as a draft leaves it, with what was
 // collected there. It returns true if the needs are unknown.
-func fitsAny(d *Draft, n *cluster.Node, s *shape, collected []types.Holding) bool {
-	for _, needs := range s.resolved {
+func fitsAny(d *Draft, n *cluster.Node, s *queue.Shape, collected []types.Holding) bool {
+	for _, needs := range s.Resolved {
 		enough := true
 		for _, x := range needs {
 			free, _ := d.Free(n, x.ID)
@@ -326,7 +328,7 @@ func fitsAny(d *Draft, n *cluster.Node, s *shape, collected []types.Holding) boo
 			return true
 		}
 	}
-	return len(s.resolved) == 0
+	return len(s.Resolved) == 0
 }
 
 // endsInTime reports whether a task ends before the collection could be complete, given the known

@@ -43,13 +43,13 @@ func TestSleep(t *testing.T) {
 			b.node("n1", 64000)
 			b.task("own", own("x"))
 			b.settle()
-			if q := b.core.queue; q.parked() != 1 || len(q.all()) > 0 || b.core.Waiting() != 1 {
-				t.Fatalf("%d parked, %d not, %d wait", q.parked(), len(q.all()), b.core.Waiting())
+			if q := b.core.queue; q.Parked() != 1 || len(q.All()) > 0 || b.core.Waiting() != 1 {
+				t.Fatalf("%d parked, %d not, %d wait", q.Parked(), len(q.All()), b.core.Waiting())
 			}
 			c.then(b)
 			b.settle()
 			b.expect("own", c.want)
-			if n := b.core.queue.parked(); n != c.asleep {
+			if n := b.core.queue.Parked(); n != c.asleep {
 				t.Errorf("%d asleep, want %d", n, c.asleep)
 			}
 		})
@@ -72,7 +72,7 @@ func TestNothingSleepsThatMustBeSeen(t *testing.T) {
 		t.Alternatives = []types.Alternative{{Requests: types.NewRequests(map[string]types.Quantity{"y": 1})}, {After: time.Minute, Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1})}}
 	})
 	b.settle()
-	if n := b.core.queue.parked(); n != 0 {
+	if n := b.core.queue.Parked(); n != 0 {
 		t.Errorf("%d asleep", n)
 	}
 	b.now = b.now.Add(2 * time.Minute)
@@ -99,7 +99,7 @@ func TestFewAreKeptAsTheyAre(t *testing.T) {
 	for i, want := range []int{0, 0, 1, 2} {
 		b.task(fmt.Sprint("t", i), map[string]types.Quantity{fmt.Sprint("r", i): 1})
 		b.settle()
-		if n := b.core.queue.parked(); n != want {
+		if n := b.core.queue.Parked(); n != want {
 			t.Errorf("%d of %d are asleep, want %d", n, i+1, want)
 		}
 	}
@@ -142,7 +142,7 @@ func TestFoldedAsNot(t *testing.T) {
 				}
 				b.settle()
 			})
-			slept = max(slept, folds.core.queue.parked())
+			slept = max(slept, folds.core.queue.Parked())
 			if got, want := folds.tasks(), other.tasks(); got != want {
 				t.Fatalf("seed %d, step %d: got\n%s\nwant\n%s", seed, i, got, want)
 			}
@@ -186,8 +186,8 @@ func TestShrink(t *testing.T) {
 	before := inUse()
 	hear(core, clustertest.Events(clustertest.Waiting(tasks)))
 	core.Next(time.Unix(2000, 0))
-	if core.Waiting() != tasks || core.queue.parked() != tasks {
-		t.Errorf("%d wait, %d parked", core.Waiting(), core.queue.parked())
+	if core.Waiting() != tasks || core.queue.Parked() != tasks {
+		t.Errorf("%d wait, %d parked", core.Waiting(), core.queue.Parked())
 	}
 	after := inUse()
 	bytes, objects := (after.HeapAlloc-before.HeapAlloc)/tasks, float64(after.HeapObjects-before.HeapObjects)/tasks

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"strings"
 
+	"github.com/escher-sched/escher/scheduler/queue"
+
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
@@ -27,17 +29,17 @@ const (
 func (c *Core) placeWaiting(d *Draft) { c.placeUntil(d, nil) }
 
 // placeUntil is placeWaiting for the entries before limit; nil means no limit.
-func (c *Core) placeUntil(d *Draft, limit *Entry) {
+func (c *Core) placeUntil(d *Draft, limit *queue.Entry) {
 	for !d.closed && len(d.entries)-d.bundles < c.batch {
-		s := c.queue.first()
+		s := c.queue.First()
 		if s == nil {
 			return
 		}
-		e := s.head()
-		if limit != nil && !e.before(limit) {
+		e := s.Head()
+		if limit != nil && !e.Before(limit) {
 			return
 		}
-		alone := e.conflicts >= solo
+		alone := e.Conflicts >= solo
 		if alone && !d.empty() {
 			c.first = true
 			return
@@ -46,7 +48,7 @@ func (c *Core) placeUntil(d *Draft, limit *Entry) {
 		case placed:
 			d.closed = d.closed || alone
 			if limit == nil {
-				c.placeBeside(d, e.priority)
+				c.placeBeside(d, e.Priority)
 			}
 		case full:
 			c.first = true
@@ -56,22 +58,22 @@ func (c *Core) placeUntil(d *Draft, limit *Entry) {
 }
 
 // try places the head of a ready shape, or makes the shape wait.
-func (c *Core) try(d *Draft, s *shape) outcome {
+func (c *Core) try(d *Draft, s *queue.Shape) outcome {
 	d.last = nil
-	e := s.head()
+	e := s.Head()
 	result, lacks := c.placeHead(d, s, e)
 	switch result {
 	case placed:
-		c.queue.take(e)
+		c.queue.Take(e)
 		d.entries = append(d.entries, e)
 		c.wakeOffered(d)
 	case noFit:
-		c.queue.rest(s)
-		c.queue.wait(s, lacks)
+		c.queue.Rest(s)
+		c.queue.Wait(s, lacks)
 		c.restWaiting(s)
 	case stalled:
-		c.queue.rest(s)
-		c.queue.stall(s)
+		c.queue.Rest(s)
+		c.queue.Stall(s)
 	}
 	return result
 }
@@ -81,24 +83,24 @@ func (c *Core) try(d *Draft, s *shape) outcome {
 func (c *Core) wakeOffered(d *Draft) {
 	for _, rid := range d.fresh {
 		c.forgetSeen(rid)
-		c.queue.wake(rid)
+		c.queue.Wake(rid)
 	}
 	d.fresh = d.fresh[:0]
 }
 
-func (c *Core) placeHead(d *Draft, s *shape, e *Entry) (outcome, []types.ResourceID) {
+func (c *Core) placeHead(d *Draft, s *queue.Shape, e *queue.Entry) (outcome, []types.ResourceID) {
 	c.deciding = e
-	if c.view.UnreadNamespace(e.id.Namespace) {
+	if c.view.UnreadNamespace(e.ID.Namespace) {
 		return noFit, nil // until that changes, which makes the whole namespace ready
 	}
-	if e.bundles {
-		return c.placeBundles(d, s, c.view.Reservations[e.id])
+	if e.Reservation {
+		return c.placeBundles(d, s, c.view.Reservations[e.ID])
 	}
-	return c.placeTask(d, s, c.view.Task(e.id))
+	return c.placeTask(d, s, c.view.Task(e.ID))
 }
 
 // placeTask places a task if it fits anywhere.
-func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.ResourceID) {
+func (c *Core) placeTask(d *Draft, s *queue.Shape, t *cluster.Task) (outcome, []types.ResourceID) {
 	if t.Info.V.Accumulate && d.has(t) {
 		return stalled, nil // the draft collects for it
 	}
@@ -109,13 +111,13 @@ func (c *Core) placeTask(d *Draft, s *shape, t *cluster.Task) (outcome, []types.
 }
 
 // placeAnew tries the currently allowed alternatives of a task, in order.
-func (c *Core) placeAnew(d *Draft, s *shape, t *cluster.Task) (outcome, []types.ResourceID) {
+func (c *Core) placeAnew(d *Draft, s *queue.Shape, t *cluster.Task) (outcome, []types.ResourceID) {
 	var lacks []types.ResourceID
 	inFlight := false
 	for i, needs := range c.needsOf(s, t) {
 		if at := AllowedAt(t.Info.V, i); at > c.now.UnixNano() {
-			if s.until == 0 || at < s.until {
-				c.queue.at(s, at)
+			if s.Until == 0 || at < s.Until {
+				c.queue.WakeAt(s, at)
 			}
 			continue
 		}
@@ -162,15 +164,15 @@ func AllowedAt(t *cluster.TaskValue, i int) int64 {
 }
 
 // needsOf returns the needs of each alternative of the tasks of a shape.
-func (c *Core) needsOf(s *shape, t *cluster.Task) [][]cluster.Need {
+func (c *Core) needsOf(s *queue.Shape, t *cluster.Task) [][]cluster.Need {
 	at := int64(0)
 	if ns := c.view.Namespaces[t.ID.Namespace]; ns != nil {
 		at = ns.Mod
 	}
-	if s.resolved == nil || s.resolvedAt != at {
-		s.resolved, s.resolvedAt = Vectors(c.view, t), at
+	if s.Resolved == nil || s.ResolvedAt != at {
+		s.Resolved, s.ResolvedAt = Vectors(c.view, t), at
 	}
-	return s.resolved
+	return s.Resolved
 }
 
 // Vectors returns the complete request vector of each alternative of a task; one vector if it has
@@ -188,7 +190,7 @@ func Vectors(v *cluster.View, t *cluster.Task) [][]cluster.Need {
 
 // find returns a node for needs, or the resources to wait for. It returns an avoided node only if
 // no other fits. skipped reports whether a node or pool in flight might fit.
-func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
+func (c *Core) find(d *Draft, s *queue.Shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
 	if len(c.accum.avoided) == 0 {
 		return c.findOne(d, s, needs)
 	}
@@ -201,7 +203,7 @@ func (c *Core) find(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, 
 }
 
 // findOne is find without avoided nodes.
-func (c *Core) findOne(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
+func (c *Core) findOne(d *Draft, s *queue.Shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
 	if c.poolInFlight(d, needs) {
 		return nil, nil, true
 	}
@@ -217,7 +219,7 @@ func (c *Core) findOne(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Nod
 		c.findAnywhere(&look, s, filters)
 	} else if len(candidates) > 0 {
 		look.by = by
-		start := s.cursor % len(candidates)
+		start := s.Cursor % len(candidates)
 		if !by.Scoped() {
 			start = c.rng.IntN(len(candidates))
 		}
@@ -228,14 +230,14 @@ func (c *Core) findOne(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Nod
 			return from
 		})
 		if by.Scoped() {
-			s.cursor = end // the next task with the same request has capacity there
+			s.Cursor = end // the next task with the same request has capacity there
 		}
 	}
 	if look.best != nil {
 		return look.best, nil, false
 	}
 	if !look.skipped {
-		s.seen = c.base + len(c.changed)
+		s.Seen = c.base + len(c.changed)
 	}
 	if by != "" && !passed && look.shortOf == look.seen {
 		return nil, []types.ResourceID{by}, look.skipped
@@ -245,12 +247,12 @@ func (c *Core) findOne(d *Draft, s *shape, needs []cluster.Need) (n *cluster.Nod
 
 // findAnywhere searches all nodes. It checks the result of the index, and corrects the index if
 // that was wrong.
-func (c *Core) findAnywhere(look *search, s *shape, filters []match.Filter) {
+func (c *Core) findAnywhere(look *search, s *queue.Shape, filters []match.Filter) {
 	if len(c.nodes) == 0 {
 		return
 	}
 	if c.cfg.Placement == Pack {
-		s.cursor = c.findFrom(s.cursor%len(c.nodes), look, filters)
+		s.Cursor = c.findFrom(s.Cursor%len(c.nodes), look, filters)
 		return
 	}
 	end := c.findFrom(c.window.cursor%len(c.nodes), look, filters)
@@ -306,7 +308,7 @@ const mostShares = 4
 // scheduler's part.
 func (c *Core) shares() int {
 	from, to := c.part()
-	return min(mostShares, max(1, c.queue.toPlace/max(1, to-from)))
+	return min(mostShares, max(1, c.queue.ToPlace/max(1, to-from)))
 }
 
 // passes reports whether the index has enough of everything on n.
@@ -342,7 +344,7 @@ func idsOf(needs []cluster.Need) []types.ResourceID {
 // candidates returns the nodes worth visiting. These are the nodes with the rarest requested
 // ephemeral resource, which by names. Otherwise they are all nodes, or, for a shape tried before,
 // those that have gained capacity since.
-func (c *Core) candidates(d *Draft, s *shape, needs []cluster.Need) (nodes []*cluster.Node, by types.ResourceID) {
+func (c *Core) candidates(d *Draft, s *queue.Shape, needs []cluster.Need) (nodes []*cluster.Node, by types.ResourceID) {
 	for _, x := range needs {
 		if by != "" && len(nodes) == 1 && nodes[0].Own[x.ID] != nil {
 			continue // no resource is rarer
@@ -355,8 +357,8 @@ func (c *Core) candidates(d *Draft, s *shape, needs []cluster.Need) (nodes []*cl
 	if by != "" {
 		return nodes, by
 	}
-	if len(needs) > 0 && s.seen >= c.base && len(s.resolved) < 2 {
-		if since := c.changed[s.seen-c.base:]; len(since) < len(c.nodes)/2 {
+	if len(needs) > 0 && s.Seen >= c.base && len(s.Resolved) < 2 {
+		if since := c.changed[s.Seen-c.base:]; len(since) < len(c.nodes)/2 {
 			return since, ""
 		}
 	}

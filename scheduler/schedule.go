@@ -70,11 +70,11 @@ func (c *Core) load() {
 
 // waiting returns what is queued, in order.
 func (c *Core) waiting() []Waiting {
-	entries := c.queue.all()
+	entries := c.queue.All()
 	out := make([]Waiting, 0, len(entries))
 	for _, e := range entries {
-		lacks := slices.DeleteFunc(e.shape.lacking(), func(rid types.ResourceID) bool { return rid == anyNode || rid == lendable })
-		out = append(out, Waiting{ID: e.id, Reservation: e.bundles, Lacks: lacks})
+		lacks := slices.DeleteFunc(e.Shape.Lacking(), func(rid types.ResourceID) bool { return rid == anyNode || rid == lendable })
+		out = append(out, Waiting{ID: e.ID, Reservation: e.Reservation, Lacks: lacks})
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -26,12 +27,12 @@ func (c *Core) placeBeside(d *Draft, priority int) {
 		return
 	}
 	for tried := 1; tried < mostBeside && d.places[n].binds < mostBeside && !d.closed && len(d.entries) < c.batch; {
-		s := c.queue.steeredTo(n.Serial)
+		s := c.queue.PinnedTo(n.Serial)
 		switch {
-		case s == nil || s.head().priority != priority:
+		case s == nil || s.Head().Priority != priority:
 			return
 		case !c.mayGoBeside(s):
-			c.queue.steer(s, nowhere)
+			c.queue.Pin(s, queue.Nowhere)
 		default:
 			tried++
 			if c.try(d, s) == full {
@@ -43,10 +44,10 @@ func (c *Core) placeBeside(d *Draft, priority int) {
 
 // mayGoBeside reports whether the head of a shape may be placed out of turn. It may not if it is
 // sent alone, collects, or draws on a pool, which belongs to the first in the queue.
-func (c *Core) mayGoBeside(s *shape) bool {
-	e := s.head()
-	t := c.view.Task(e.id)
-	if e.conflicts >= solo || e.bundles || t.Info.V.Accumulate {
+func (c *Core) mayGoBeside(s *queue.Shape) bool {
+	e := s.Head()
+	t := c.view.Task(e.ID)
+	if e.Conflicts >= solo || e.Reservation || t.Info.V.Accumulate {
 		return false
 	}
 	for _, needs := range c.needsOf(s, t) {
@@ -61,11 +62,11 @@ func (c *Core) mayGoBeside(s *shape) bool {
 
 // steer pins the tasks of a new shape to the only node that has one of their requested resources,
 // for any alternative.
-func (c *Core) steer(s *shape, t *cluster.Task) {
+func (c *Core) steer(s *queue.Shape, t *cluster.Task) {
 	for _, r := range t.Info.V.Requests {
 		c.text = types.AppendResolved(c.text[:0], t.ID.Namespace, r.Name)
 		if n := c.onlyAt(types.ResourceID(c.text)); n != nil {
-			c.queue.steer(s, n.Serial)
+			c.queue.Pin(s, n.Serial)
 			return
 		}
 	}

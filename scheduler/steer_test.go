@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/queue"
+
 	"pgregory.net/rapid"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -165,14 +167,14 @@ func whatIsAlone() map[string]besideCase {
 	return map[string]besideCase{
 		"not what is sent alone": {
 			make: func(b *bench) {
-				b.core.retries[entryKey{id: clusterID("d", "c")}] = solo
+				b.core.retries[queue.Key{ID: clusterID("d", "c")}] = solo
 				b.asking("a: x1", "b: x2", "c: x1", "d: x1")
 			},
 			want: "a@n1 d@n1 b@n2",
 		},
 		"not beside what is sent alone": {
 			make: func(b *bench) {
-				b.core.retries[entryKey{id: clusterID("d", "a")}] = solo
+				b.core.retries[queue.Key{ID: clusterID("d", "a")}] = solo
 				b.asking("a: x1", "b: x2", "c: x1")
 			},
 			want: "a@n1",
@@ -391,8 +393,8 @@ func TestSteeringIsNotAllocated(t *testing.T) {
 	b.see()
 	for _, id := range []string{"a", "b"} {
 		x := b.core.view.Task(clusterID("d", id))
-		s := b.core.queue.entry(entryKey{id: x.ID}).shape
-		if !s.isPinned() {
+		s := b.core.queue.Entry(queue.Key{ID: x.ID}).Shape
+		if !s.IsPinned() {
 			t.Errorf("%s is not pinned: %+v", id, s)
 		}
 		if n := testing.AllocsPerRun(100, func() { b.core.steer(s, x) }); n != 0 {

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"slices"
 
+	"github.com/escher-sched/escher/scheduler/queue"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
@@ -27,8 +29,8 @@ func (c *Core) touch(k controlplane.Key) {
 		if t := c.view.Task(id); t != nil {
 			c.touchTask(t)
 		} else {
-			c.queue.remove(entryKey{id: id})
-			delete(c.retries, entryKey{id: id})
+			c.queue.Remove(queue.Key{ID: id})
+			delete(c.retries, queue.Key{ID: id})
 			delete(c.awaited, id)
 			c.touchClaim(id)
 		}
@@ -41,7 +43,7 @@ func (c *Core) touch(k controlplane.Key) {
 	case controlplane.Schedulers:
 		c.touchScheduler(k.ID)
 	case controlplane.Leaders:
-		c.queue.unstall() // another reservation may start to be granted in parts
+		c.queue.Unstall() // another reservation may start to be granted in parts
 	}
 }
 
@@ -67,12 +69,12 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 		free = free.Add(HeldOf(holds, rid))
 	}
 	steers := c.onlyAt(rid) == n
-	c.queue.wakeIf(rid, free, func(s *shape) bool {
-		if !c.mayFit(s, n) && (len(holds) == 0 || !x.outrankedBy(s.head()) || !fitsAny(c.blank, n, s, holds)) {
+	c.queue.WakeIf(rid, free, func(s *queue.Shape) bool {
+		if !c.mayFit(s, n) && (len(holds) == 0 || !x.outrankedBy(s.Head()) || !fitsAny(c.blank, n, s, holds)) {
 			return false
 		}
 		if steers {
-			s.node = int32(n.Serial)
+			s.Node = int32(n.Serial)
 		}
 		return true
 	})
@@ -80,14 +82,14 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 
 // mayFit reports whether the index has enough on n for an alternative of a shape. It returns true
 // if the needs are unknown.
-func (c *Core) mayFit(s *shape, n *cluster.Node) bool {
+func (c *Core) mayFit(s *queue.Shape, n *cluster.Node) bool {
 	var some [8]match.Filter
-	for _, needs := range s.resolved {
+	for _, needs := range s.Resolved {
 		if c.passes(c.index.Filters(needs, some[:0]), n) {
 			return true
 		}
 	}
-	return len(s.resolved) == 0
+	return len(s.Resolved) == 0
 }
 
 // log records that a node may have gained capacity. The log is bounded: a shape behind its start
@@ -115,7 +117,7 @@ func (c *Core) touchResource(k controlplane.Key) {
 		// Any node may have more: this includes shapes that wait for a pool or for nodes in flight,
 		// and are not listed under rid.
 		c.forgetLog()
-		c.queue.wake(rid)
+		c.queue.Wake(rid)
 		c.accumulateAgain()
 		c.touchPool(rid)
 	default:
@@ -125,7 +127,7 @@ func (c *Core) touchResource(k controlplane.Key) {
 
 // forgetSeen makes the shapes that lack rid visit all nodes again.
 func (c *Core) forgetSeen(rid types.ResourceID) {
-	c.queue.lacking(rid, types.Inf, func(s *shape) { s.seen = -1 })
+	c.queue.Lacking(rid, types.Inf, func(s *queue.Shape) { s.Seen = -1 })
 }
 
 func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
@@ -141,7 +143,7 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 	}
 	c.pushBinding(b)
 	if b.Info.V.MaxRun > 0 && c.view.Leaders[AccumulateRole] != nil {
-		c.queue.wake(lendable)
+		c.queue.Wake(lendable)
 	}
 	for _, p := range b.Info.V.Provides {
 		if b.Providing(p) {
@@ -166,22 +168,22 @@ func (c *Core) touchTask(t *cluster.Task) {
 	if t.Info.V == nil || t.Info.V.Accumulate {
 		c.touchClaim(t.ID)
 	}
-	k := entryKey{id: t.ID}
+	k := queue.Key{ID: t.ID}
 	if t.Info.V == nil || t.Phase() != types.Pending || !c.view.Visible(t) || !c.settles(t) {
-		c.queue.remove(k)
+		c.queue.Remove(k)
 		delete(c.retries, k)
 		delete(c.awaited, t.ID)
 		c.fold(t)
 		return
 	}
 	if t.Info.V.Stop != nil || isOverdue(t.Info.V, c.now) {
-		c.queue.remove(k)
+		c.queue.Remove(k)
 		delete(c.awaited, t.ID)
 		c.tasks.push(c.view.Task(t.ID))
 		return
 	}
 	if !c.ownsTask(t) {
-		c.queue.remove(k)
+		c.queue.Remove(k)
 		if at := t.Info.V.Deadline; at != 0 {
 			c.recheckAt(t.ID, at)
 		} else {
@@ -191,16 +193,16 @@ func (c *Core) touchTask(t *cluster.Task) {
 		return
 	}
 	if c.postpone(t) {
-		c.queue.remove(k)
+		c.queue.Remove(k)
 		return
 	}
 	if c.locked(t) || len(t.Bindings) > 0 {
 		return
 	}
-	c.text = appendTaskShape(c.text[:0], t.ID.Namespace, t.Info.V)
-	fresh := c.queue.add(Entry{
-		id: t.ID, priority: t.Info.V.Order(), submitted: t.Info.V.Submitted, deadline: t.Info.V.Deadline, conflicts: c.retries[k],
-	}, keyOfShape(c.text))
+	c.text = queue.AppendTask(c.text[:0], t.ID.Namespace, t.Info.V)
+	fresh := c.queue.Add(queue.Entry{
+		ID: t.ID, Priority: t.Info.V.Order(), Submitted: t.Info.V.Submitted, Deadline: t.Info.V.Deadline, Conflicts: c.retries[k],
+	}, queue.KeyOf(c.text))
 	if fresh != nil {
 		c.steer(fresh, t)
 	} else {
@@ -239,8 +241,8 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 	c.followGranting(id)
 	r := c.view.Reservations[id]
 	if r == nil {
-		c.queue.remove(entryKey{id, true})
-		delete(c.retries, entryKey{id, true})
+		c.queue.Remove(queue.Key{ID: id, Reservation: true})
+		delete(c.retries, queue.Key{ID: id, Reservation: true})
 		return
 	}
 	if g := r.Grant.V; g != nil && g.Phase == types.Granted {
@@ -251,7 +253,7 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 		}
 	}
 	if g := r.Grant.V; g != nil && g.Phase == types.Accumulating {
-		c.queue.wake(lendable)
+		c.queue.Wake(lendable)
 	}
 	c.touchReservation(r)
 }
@@ -259,7 +261,7 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 // touchReservation queues a reservation that waits to be granted, and rechecks the grant of others.
 func (c *Core) touchReservation(r *cluster.Reservation) {
 	c.deciding = r
-	k := entryKey{r.ID, true}
+	k := queue.Key{ID: r.ID, Reservation: true}
 	if IsAtOnce(r) {
 		c.mayCollectAtOnce(r.ID)
 	}
@@ -269,17 +271,17 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 		return
 	}
 	if r.Info.V == nil || r.Grant.Unread() || !c.owns(r.ID.Namespace, "") || r.Info.V.AtOnce {
-		c.queue.remove(k)
+		c.queue.Remove(k)
 		delete(c.retries, k)
 		return
 	}
 	if c.locked(r) {
 		return
 	}
-	c.text = appendBundleShape(c.text[:0], r.ID.Namespace, r.Info.V)
-	c.queue.add(Entry{
-		id: r.ID, bundles: true, priority: r.Info.V.Order(), submitted: r.Info.V.Submitted, conflicts: c.retries[k],
-	}, keyOfShape(c.text))
+	c.text = queue.AppendReservation(c.text[:0], r.ID.Namespace, r.Info.V)
+	c.queue.Add(queue.Entry{
+		ID: r.ID, Reservation: true, Priority: r.Info.V.Order(), Submitted: r.Info.V.Submitted, Conflicts: c.retries[k],
+	}, queue.KeyOf(c.text))
 	c.readyAhead(k)
 	if r.Info.V.Accumulate {
 		c.mayAccumulate(k, r.Info.V.Submitted)
@@ -289,5 +291,5 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 // touchNamespace makes every waiting entry of a namespace ready, with its new requests.
 func (c *Core) touchNamespace(ns string) {
 	c.accumulateAgain()
-	c.queue.retry(ns)
+	c.queue.Retry(ns)
 }

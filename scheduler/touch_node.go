@@ -114,17 +114,17 @@ func (c *Core) register(n *cluster.Node, s *nodeState) bool {
 // wakeNode wakes the shapes that may fit on a node that became eligible or larger.
 func (c *Core) wakeNode(n *cluster.Node) {
 	c.log(n)
-	c.queue.wake(anyNode)
+	c.queue.Wake(anyNode)
 	for _, r := range n.Info.V.Capacity {
-		c.queue.wake(types.ResourceID(r.Name))
+		c.queue.Wake(types.ResourceID(r.Name))
 	}
-	c.queue.wake(types.ResourceID("node/" + n.Name))
+	c.queue.Wake(types.ResourceID("node/" + n.Name))
 	for _, l := range n.Info.V.Labels {
-		c.queue.wake(types.ResourceID(l.Name + "/" + l.Value))
+		c.queue.Wake(types.ResourceID(l.Name + "/" + l.Value))
 	}
-	n.Has(c.queue.wake)
+	n.Has(c.queue.Wake)
 	for rid := range c.view.Everywhere {
-		c.queue.wake(rid)
+		c.queue.Wake(rid)
 	}
 }
 
@@ -142,7 +142,7 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 	c.stuck.drain(func(b *cluster.Binding) bool { c.bindings.push(b); return true })
 	if k.Where != "" {
 		rid := types.Resolve(k.Namespace, k.Name)
-		c.queue.wake(rid)
+		c.queue.Wake(rid)
 		c.accumulateAgain()
 		c.touchPool(rid)
 		return
@@ -212,12 +212,12 @@ func (c *Core) noteAllocated(n *cluster.Node, before, after *types.Allocated) (g
 func (c *Core) wakePorts(rid types.ResourceID, given []types.DeviceShare) {
 	if rid != types.Port {
 		if match.IsPort(rid) {
-			c.queue.wake(types.Port)
+			c.queue.Wake(types.Port)
 		}
 		return
 	}
 	for _, d := range given {
-		c.queue.wake(types.ResourceID(string(types.Port) + "/" + d.ID))
+		c.queue.Wake(types.ResourceID(string(types.Port) + "/" + d.ID))
 	}
 }
 

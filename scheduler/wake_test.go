@@ -91,6 +91,6 @@ func TestWakesWhatLackedSomethingElse(t *testing.T) {
 
 // ready returns the number of shapes to try.
 func ready(b *bench) int {
-	n, _, _ := b.core.queue.counts()
+	n, _, _ := b.core.queue.Counts()
 	return n
 }

@@ -112,9 +112,9 @@ func (c *Core) cancelTasks(d *Draft) {
 
 // failOverdue moves entries past their deadline from the queue to the tasks to end.
 func (c *Core) failOverdue() {
-	for e := c.queue.overdue(c.now); e != nil; e = c.queue.overdue(c.now) {
-		c.queue.take(e)
-		if t := c.view.Task(e.id); t != nil {
+	for e := c.queue.Overdue(c.now); e != nil; e = c.queue.Overdue(c.now) {
+		c.queue.Take(e)
+		if t := c.view.Task(e.ID); t != nil {
 			c.tasks.push(t)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 	"github.com/escher-sched/escher/types/words"
@@ -142,7 +142,7 @@ func (e *explainer) ofGroup(t *cluster.Task, byShape map[string]why.Explanation)
 	default:
 		return why.Explanation{}, false
 	}
-	shape := scheduler.TaskShape(t.ID.Namespace, t.Info.V)
+	shape := queue.TaskText(t.ID.Namespace, t.Info.V)
 	if x, ok := byShape[shape]; ok {
 		return x, true
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 	"github.com/escher-sched/escher/types/words"
@@ -103,7 +104,7 @@ func (e *explainer) refused(ns string, n *cluster.Node, x *why.Explanation) {
 			continue
 		}
 		waits++
-		shape := scheduler.TaskShape(t.ID.Namespace, t.Info.V)
+		shape := queue.TaskText(t.ID.Namespace, t.Info.V)
 		reason, ok := shapes[shape]
 		if !ok {
 			reason = e.refusal(n, t)

@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -55,7 +56,7 @@ func Plan(v *cluster.View, subs []controlplane.Submission, ns string, now time.T
 			out[i].Node, out[i].Alternative = b.Node, b.Alternative
 			continue
 		}
-		shape := scheduler.TaskShape(ns, with.Task(id).Info.V)
+		shape := queue.TaskText(ns, with.Task(id).Info.V)
 		if byShape[shape] == nil {
 			x, err := e.task(id)
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -279,7 +280,7 @@ func (e *explainer) inAll(f *finding, x *why.Explanation) {
 // turn adds the position in the queue, and when it begins to collect.
 func (e *explainer) turn(r *cluster.Reservation, x *why.Explanation) {
 	x.Queue = e.queue(e.owner(r.ID.Namespace, ""),
-		scheduler.NewEntry(r.ID, true, r.Info.V.Order(), r.Info.V.Submitted), scheduler.BundleShape(r.ID.Namespace, r.Info.V))
+		&queue.Entry{ID: r.ID, Reservation: true, Priority: r.Info.V.Order(), Submitted: r.Info.V.Submitted}, queue.ReservationText(r.ID.Namespace, r.Info.V))
 	if r.Info.V.Accumulate {
 		e.collectsLater(r.Info.V.Submitted, x)
 	}

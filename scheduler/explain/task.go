@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 	"github.com/escher-sched/escher/types/words"
@@ -293,7 +294,7 @@ func (e *explainer) waiting(t *cluster.Task, x *why.Explanation) {
 		e.addHolders(best, x)
 	}
 	if !x.Infeasible && !e.leaderless(t.Info.V.Scheduler) {
-		x.Queue = e.queue(e.owner(t.ID.Namespace, t.Info.V.Scheduler), scheduler.NewEntry(t.ID, false, t.Info.V.Order(), t.Info.V.Submitted), scheduler.TaskShape(t.ID.Namespace, t.Info.V))
+		x.Queue = e.queue(e.owner(t.ID.Namespace, t.Info.V.Scheduler), &queue.Entry{ID: t.ID, Priority: t.Info.V.Order(), Submitted: t.Info.V.Submitted}, queue.TaskText(t.ID.Namespace, t.Info.V))
 	}
 }
 
@@ -409,13 +410,13 @@ func (e *explainer) owner(ns, named string) string {
 
 // queue finds the position of an entry among those that wait for the same scheduler; nil if there
 // are too many to count.
-func (e *explainer) queue(owner string, mine *scheduler.Entry, shape string) *why.Queue {
+func (e *explainer) queue(owner string, mine *queue.Entry, shape string) *why.Queue {
 	if !e.read.waiting() {
 		return nil
 	}
 	q := &why.Queue{}
-	var first []*scheduler.Entry
-	ahead := func(ns, named string, x *scheduler.Entry, key func() string) {
+	var first []*queue.Entry
+	ahead := func(ns, named string, x *queue.Entry, key func() string) {
 		if !x.Before(mine) || e.owner(ns, named) != owner {
 			return
 		}
@@ -428,27 +429,27 @@ func (e *explainer) queue(owner string, mine *scheduler.Entry, shape string) *wh
 	for t := range e.v.Tasks() {
 		e.looks++
 		// The members of a job wait for its reservation, and not before it.
-		member := mine.IsReservation() && t.ID.Namespace == mine.ID().Namespace && t.Info.V != nil && t.Info.V.Job != "" && t.Info.V.Job == e.kin
+		member := mine.Reservation && t.ID.Namespace == mine.ID.Namespace && t.Info.V != nil && t.Info.V.Job != "" && t.Info.V.Job == e.kin
 		if !member && t.Phase() == types.Pending && e.v.Visible(t) && t.Info.V.Stop == nil {
-			x := scheduler.NewEntry(t.ID, false, t.Info.V.Order(), t.Info.V.Submitted)
-			ahead(t.ID.Namespace, t.Info.V.Scheduler, x, func() string { return scheduler.TaskShape(t.ID.Namespace, t.Info.V) })
+			x := &queue.Entry{ID: t.ID, Priority: t.Info.V.Order(), Submitted: t.Info.V.Submitted}
+			ahead(t.ID.Namespace, t.Info.V.Scheduler, x, func() string { return queue.TaskText(t.ID.Namespace, t.Info.V) })
 		}
 	}
 	for id, r := range e.v.Reservations {
 		e.looks++
 		if r.Info.V != nil && r.Grant.V == nil {
-			x := scheduler.NewEntry(id, true, r.Info.V.Order(), r.Info.V.Submitted)
-			ahead(id.Namespace, "", x, func() string { return scheduler.BundleShape(id.Namespace, r.Info.V) })
+			x := &queue.Entry{ID: id, Reservation: true, Priority: r.Info.V.Order(), Submitted: r.Info.V.Submitted}
+			ahead(id.Namespace, "", x, func() string { return queue.ReservationText(id.Namespace, r.Info.V) })
 		}
 	}
-	slices.SortFunc(first, func(a, b *scheduler.Entry) int {
+	slices.SortFunc(first, func(a, b *queue.Entry) int {
 		if a.Before(b) {
 			return -1
 		}
 		return 1
 	})
 	for _, x := range first[:min(few, len(first))] {
-		q.First = append(q.First, x.ID().ID)
+		q.First = append(q.First, x.ID.ID)
 	}
 	return q
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -192,7 +193,7 @@ func (b *board) place(d *scheduler.Draft, g *gang, nodes []*cluster.Node, now ti
 		if t.Info.V.Deadline != 0 && t.Info.V.Deadline <= now.UnixNano() {
 			return false, nil // it is about to fail
 		}
-		if shape := scheduler.TaskShape(t.ID.Namespace, t.Info.V); shape != s.shape || len(t.Info.V.Provides) > 0 {
+		if shape := queue.TaskText(t.ID.Namespace, t.Info.V); shape != s.shape || len(t.Info.V.Provides) > 0 {
 			needs := scheduler.Vectors(b.view, t)
 			s = search{shape: shape, needs: needs, from: make([]int, len(needs))}
 		}

@@ -1,4 +1,4 @@
-package scheduler
+package queue
 
 import (
 	"encoding/binary"
@@ -73,37 +73,37 @@ func (x *sleepers) lacking(rid types.ResourceID) slab.Ref {
 }
 
 // add parks a shape, and reports whether it could.
-func (x *sleepers) add(s *shape) bool {
-	e, lack := s.head(), s.lacks[0]
+func (x *sleepers) add(s *Shape) bool {
+	e, lack := s.Head(), s.lacks[0]
 	byShape, byLack := x.hashShape(s.key), x.Hash(string(lack.rid))
 	if x.byShape[byShape] != 0 || x.byLack[byLack] != 0 {
 		return false // the hash collides with another shape's
 	}
-	p := x.Add(e.id.Namespace, e.id.ID, []byte(lack.rid))
+	p := x.Add(e.ID.Namespace, e.ID.ID, []byte(lack.rid))
 	if p == 0 {
 		return false
 	}
 	x.byShape[byShape], x.byLack[byLack] = p, p
 	r := x.At(p)
-	r.SetInt64(sleepPriority, int64(e.priority))
-	r.SetInt64(sleepSubmitted, e.submitted)
+	r.SetInt64(sleepPriority, int64(e.Priority))
+	r.SetInt64(sleepSubmitted, e.Submitted)
 	r.SetInt64(sleepLeast, int64(lack.least))
-	r.SetInt64(sleepSeen, int64(s.seen))
-	r.SetInt64(sleepCursor, int64(s.cursor))
-	r.SetUint32(sleepConflicts, uint32(e.conflicts))
-	r.SetUint32(sleepNode, uint32(s.node))
+	r.SetInt64(sleepSeen, int64(s.Seen))
+	r.SetInt64(sleepCursor, int64(s.Cursor))
+	r.SetUint32(sleepConflicts, uint32(e.Conflicts))
+	r.SetUint32(sleepNode, uint32(s.Node))
 	copy(r.Numbers(sleepKey), s.key[:])
 	return true
 }
 
 // remove removes the shape at p, and returns it with its entry and the lacked resource.
-func (x *sleepers) remove(p slab.Ref) (*shape, Entry, missing) {
+func (x *sleepers) remove(p slab.Ref) (*Shape, Entry, missing) {
 	r := x.At(p)
-	s := &shape{key: x.key(p), pos: -1, at: -1, node: int32(r.Uint32(sleepNode)), seen: int(r.Int64(sleepSeen)), cursor: int(r.Int64(sleepCursor))}
+	s := &Shape{key: x.key(p), pos: -1, at: -1, Node: int32(r.Uint32(sleepNode)), Seen: int(r.Int64(sleepSeen)), Cursor: int(r.Int64(sleepCursor))}
 	s.entries = s.onlyEntry[:0]
 	e := Entry{
-		id: cluster.ID{Namespace: x.Namespace(p), ID: string(r.ID())}, submitted: r.Int64(sleepSubmitted),
-		priority: int(r.Int64(sleepPriority)), conflicts: int32(r.Uint32(sleepConflicts)),
+		ID: cluster.ID{Namespace: x.Namespace(p), ID: string(r.ID())}, Submitted: r.Int64(sleepSubmitted),
+		Priority: int(r.Int64(sleepPriority)), Conflicts: int32(r.Uint32(sleepConflicts)),
 	}
 	lack := missing{types.ResourceID(r.Text()), x.least(p)}
 	delete(x.byShape, x.hashShape(s.key))
@@ -112,13 +112,13 @@ func (x *sleepers) remove(p slab.Ref) (*shape, Entry, missing) {
 	return s, e, lack
 }
 
-// sleep parks a waiting shape if it qualifies.
-func (q *queue) sleep(s *shape) {
-	if s.pos >= 0 || len(s.entries) != 1 || len(s.lacks) != 1 || s.until != 0 || s.resolved != nil {
+// Sleep parks a waiting shape if it qualifies.
+func (q *Queue) Sleep(s *Shape) {
+	if s.pos >= 0 || len(s.entries) != 1 || len(s.lacks) != 1 || s.Until != 0 || s.Resolved != nil {
 		return
 	}
-	e := s.head()
-	if e.bundles || e.deadline != 0 || q.waiting[s.lacks[0].rid].only != s || !q.asleep.add(s) {
+	e := s.Head()
+	if e.Reservation || e.Deadline != 0 || q.waiting[s.lacks[0].rid].only != s || !q.asleep.add(s) {
 		return
 	}
 	q.unwait(s)
@@ -128,7 +128,7 @@ func (q *queue) sleep(s *shape) {
 }
 
 // rouse restores the shape at p; nil for 0.
-func (q *queue) rouse(p slab.Ref) *shape {
+func (q *Queue) rouse(p slab.Ref) *Shape {
 	if p == 0 {
 		return nil
 	}
@@ -145,15 +145,15 @@ func (q *queue) rouse(p slab.Ref) *shape {
 	return s
 }
 
-// retry makes every entry of a namespace ready, as if it had never been tried.
-func (q *queue) retry(ns string) {
+// Retry makes every entry of a namespace ready, as if it had never been tried.
+func (q *Queue) Retry(ns string) {
 	for p := range q.asleep.In(ns) {
 		q.rouse(p)
 	}
 	for _, s := range q.shapes {
-		if s.head().id.Namespace == ns {
-			s.seen = -1
-			q.makeReady(s)
+		if s.Head().ID.Namespace == ns {
+			s.Seen = -1
+			q.MakeReady(s)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (q *queue) retry(ns string) {
 const worthShrinking = 1 << 14
 
 // shrink reallocates maps and lists that parking left mostly empty: they never shrink themselves.
-func (q *queue) shrink() {
+func (q *Queue) shrink() {
 	if q.most < worthShrinking || len(q.shapes) > q.most/8 {
 		return
 	}

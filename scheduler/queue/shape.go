@@ -1,4 +1,4 @@
-package scheduler
+package queue
 
 import (
 	"bytes"
@@ -8,11 +8,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TaskShape is the common text of the tasks of a shape. Tasks with alternatives have one shape per
+// TaskText is the common text of the tasks of a shape. Tasks with alternatives have one shape per
 // priority: the oldest one has the most allowed alternatives, and must be the head.
-func TaskShape(ns string, t *cluster.TaskValue) string { return string(appendTaskShape(nil, ns, t)) }
+func TaskText(ns string, t *cluster.TaskValue) string { return string(AppendTask(nil, ns, t)) }
 
-func appendTaskShape(b []byte, ns string, t *cluster.TaskValue) []byte {
+func AppendTask(b []byte, ns string, t *cluster.TaskValue) []byte {
 	b = append(b, ns...)
 	b = appendRequests(b, t.Requests)
 	b = appendDevices(b, t.Devices)
@@ -30,12 +30,12 @@ func appendTaskShape(b []byte, ns string, t *cluster.TaskValue) []byte {
 	return b
 }
 
-// BundleShape is the common text of the reservations of a shape.
-func BundleShape(ns string, r *types.Reservation) string {
-	return string(appendBundleShape(nil, ns, r))
+// ReservationText is the common text of the reservations of a shape.
+func ReservationText(ns string, r *types.Reservation) string {
+	return string(AppendReservation(nil, ns, r))
 }
 
-func appendBundleShape(b []byte, ns string, r *types.Reservation) []byte {
+func AppendReservation(b []byte, ns string, r *types.Reservation) []byte {
 	b = append(append(b, '#'), ns...)
 	for _, x := range r.Bundles {
 		b = append(append(b, '|'), x.Node...)
@@ -68,12 +68,12 @@ func appendRequests(b []byte, r types.Requests) []byte {
 	return b
 }
 
-// sameDevices reports whether two lists request the same devices.
-func sameDevices(a, b []types.DeviceRequest) bool {
+// SameDevices reports whether two lists request the same devices.
+func SameDevices(a, b []types.DeviceRequest) bool {
 	return len(a) == len(b) && (len(a) == 0 || bytes.Equal(appendDevices(nil, a), appendDevices(nil, b)))
 }
 
-func firstOf(requests []types.DeviceRequest) *types.DeviceRequest {
+func FirstOf(requests []types.DeviceRequest) *types.DeviceRequest {
 	if len(requests) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package queue
 
 import (
 	"bytes"
@@ -22,14 +22,14 @@ type missing struct {
 // waiters are the shapes that lack one resource. With very many lacked resources, most have one
 // waiter.
 type waiters struct {
-	only *shape
+	only *Shape
 	many *btree.BTreeG[waiter]
 }
 
 // waiter is a shape, by its requested amount.
 type waiter struct {
 	least types.Quantity
-	shape *shape
+	shape *Shape
 }
 
 func lessWaiter(a, b waiter) bool {
@@ -58,8 +58,8 @@ func (w *waiters) add(rid types.ResourceID, x waiter) {
 	}
 }
 
-// wait lists a resting shape under what it lacks.
-func (q *queue) wait(s *shape, lacks []types.ResourceID) {
+// Wait lists a resting shape under what it lacks.
+func (q *Queue) Wait(s *Shape, lacks []types.ResourceID) {
 	slices.Sort(lacks)
 	lacks = slices.Compact(lacks)
 	s.lacks = s.onlyLack[:0]
@@ -74,14 +74,14 @@ func (q *queue) wait(s *shape, lacks []types.ResourceID) {
 	if len(lacks) == 1 || !s.listsAll(lacks) {
 		// Its needs are resolved again when it is tried: until then no other need keeps it waiting,
 		// as more of that would not wake it.
-		s.resolved = nil
+		s.Resolved = nil
 	}
 }
 
 // listsAll reports whether lacks, which is sorted, covers all needs of every alternative of the
 // shape.
-func (s *shape) listsAll(lacks []types.ResourceID) bool {
-	for _, needs := range s.resolved {
+func (s *Shape) listsAll(lacks []types.ResourceID) bool {
+	for _, needs := range s.Resolved {
 		for _, x := range needs {
 			if _, ok := slices.BinarySearch(lacks, x.ID); !ok {
 				return false
@@ -91,7 +91,7 @@ func (s *shape) listsAll(lacks []types.ResourceID) bool {
 	return true
 }
 
-func (q *queue) unwait(s *shape) {
+func (q *Queue) unwait(s *Shape) {
 	for _, l := range s.lacks {
 		w := q.waiting[l.rid]
 		if w.many != nil {
@@ -104,9 +104,9 @@ func (q *queue) unwait(s *shape) {
 	s.lacks = nil
 }
 
-// lacking calls f for every shape that lacks rid and requests at most that much of it. f must not
+// Lacking calls f for every shape that lacks rid and requests at most that much of it. f must not
 // change the list.
-func (q *queue) lacking(rid types.ResourceID, most types.Quantity, f func(*shape)) {
+func (q *Queue) Lacking(rid types.ResourceID, most types.Quantity, f func(*Shape)) {
 	if p := q.asleep.lacking(rid); p != 0 && q.asleep.least(p) <= most {
 		q.rouse(p)
 	}
@@ -128,24 +128,24 @@ func (q *queue) lacking(rid types.ResourceID, most types.Quantity, f func(*shape
 	}
 }
 
-// wake makes the shapes that lack rid ready.
-func (q *queue) wake(rid types.ResourceID) { q.wakeIf(rid, types.Inf, nil) }
+// Wake makes the shapes that lack rid ready.
+func (q *Queue) Wake(rid types.ResourceID) { q.WakeIf(rid, types.Inf, nil) }
 
-// wakeIf makes the shapes ready that lack rid, request at most that much of it, and pass may.
-func (q *queue) wakeIf(rid types.ResourceID, most types.Quantity, may func(*shape) bool) {
-	var woken []*shape
-	q.lacking(rid, most, func(s *shape) {
+// WakeIf makes the shapes ready that lack rid, request at most that much of it, and pass may.
+func (q *Queue) WakeIf(rid types.ResourceID, most types.Quantity, may func(*Shape) bool) {
+	var woken []*Shape
+	q.Lacking(rid, most, func(s *Shape) {
 		if may == nil || may(s) {
 			woken = append(woken, s)
 		}
 	})
 	for _, s := range woken {
-		q.makeReady(s)
+		q.MakeReady(s)
 	}
 }
 
-// lacking returns what the shape waits for, sorted.
-func (s *shape) lacking() []types.ResourceID {
+// Lacking returns what the shape waits for, sorted.
+func (s *Shape) Lacking() []types.ResourceID {
 	out := make([]types.ResourceID, len(s.lacks))
 	for i, l := range s.lacks {
 		out[i] = l.rid
@@ -154,9 +154,9 @@ func (s *shape) lacking() []types.ResourceID {
 }
 
 // least returns the smallest amount of rid among the alternatives that request it; 0 means unknown.
-func (s *shape) least(rid types.ResourceID) types.Quantity {
+func (s *Shape) least(rid types.ResourceID) types.Quantity {
 	least, known := types.Inf, false
-	for _, needs := range s.resolved {
+	for _, needs := range s.Resolved {
 		for _, x := range needs {
 			if x.ID == rid {
 				least, known = min(least, x.Amount), true

@@ -1,4 +1,4 @@
-package scheduler
+package queue
 
 import (
 	"fmt"
@@ -14,30 +14,30 @@ import (
 
 // queueModel is a queue with a model of its contents.
 type queueModel struct {
-	q *queue
+	q *Queue
 	// in are the entries by key.
-	in map[entryKey]*Entry
+	in map[Key]*Entry
 	// shape is the key of the shape of each entry.
-	shape map[entryKey]shapeKey
+	shape map[Key]shapeKey
 	// rested are the waiting shapes, with what they lack.
 	rested map[shapeKey]types.ResourceID
 	n      int
 }
 
-func textKey(text string) shapeKey { return keyOfShape([]byte(text)) }
+func textKey(text string) shapeKey { return KeyOf([]byte(text)) }
 
 func (m *queueModel) add(t *rapid.T) {
 	m.n++
 	e := &Entry{
-		id:        cluster.ID{Namespace: "a", ID: fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "id"))},
-		priority:  rapid.IntRange(0, 2).Draw(t, "priority"),
-		submitted: int64(rapid.IntRange(0, 5).Draw(t, "submitted")),
+		ID:        cluster.ID{Namespace: "a", ID: fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "id"))},
+		Priority:  rapid.IntRange(0, 2).Draw(t, "priority"),
+		Submitted: int64(rapid.IntRange(0, 5).Draw(t, "submitted")),
 	}
 	key := textKey(fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape")))
-	m.q.add(*e, key)
-	k := entryKey{e.id, false}
+	m.q.Add(*e, key)
+	k := Key{e.ID, false}
 	if was := m.in[k]; was != nil {
-		if m.shape[k] == key && was.priority == e.priority && was.submitted == e.submitted {
+		if m.shape[k] == key && was.Priority == e.Priority && was.Submitted == e.Submitted {
 			return
 		}
 		m.forget(k)
@@ -46,7 +46,7 @@ func (m *queueModel) add(t *rapid.T) {
 }
 
 // forget removes an entry from the model, and a shape without entries.
-func (m *queueModel) forget(k entryKey) {
+func (m *queueModel) forget(k Key) {
 	shape := m.shape[k]
 	delete(m.in, k)
 	delete(m.shape, k)
@@ -59,8 +59,8 @@ func (m *queueModel) forget(k entryKey) {
 }
 
 func (m *queueModel) remove(t *rapid.T) {
-	k := entryKey{cluster.ID{Namespace: "a", ID: fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "id"))}, false}
-	m.q.remove(k)
+	k := Key{cluster.ID{Namespace: "a", ID: fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "id"))}, false}
+	m.q.Remove(k)
 	if m.in[k] != nil {
 		m.forget(k)
 	}
@@ -71,32 +71,32 @@ func (m *queueModel) take(t *rapid.T) {
 	if len(m.q.ready) == 0 {
 		return
 	}
-	s := m.q.ready[0].shape
+	s := m.q.ready[0].Shape
 	for k, e := range m.in {
-		if _, rests := m.rested[m.shape[k]]; !rests && e.before(s.head()) {
-			t.Fatalf("%v is first, and %v is before it", s.head().id, e.id)
+		if _, rests := m.rested[m.shape[k]]; !rests && e.Before(s.Head()) {
+			t.Fatalf("%v is first, and %v is before it", s.Head().ID, e.ID)
 		}
 	}
 	m.placeOrRest(t, s)
 }
 
-func (m *queueModel) placeOrRest(t *rapid.T, s *shape) {
+func (m *queueModel) placeOrRest(t *rapid.T, s *Shape) {
 	if rapid.Bool().Draw(t, "placed") {
-		k := entryKey{s.head().id, false}
-		m.q.remove(k)
+		k := Key{s.Head().ID, false}
+		m.q.Remove(k)
 		m.forget(k)
 		return
 	}
 	lacks := types.ResourceID(fmt.Sprint("r", rapid.IntRange(0, 2).Draw(t, "lacks")))
-	m.q.rest(s)
-	m.q.wait(s, []types.ResourceID{lacks})
+	m.q.Rest(s)
+	m.q.Wait(s, []types.ResourceID{lacks})
 	m.rested[s.key] = lacks
 }
 
 // beside treats the first shape pinned to a node like the core out of turn: it places its head or
 // makes the shape wait.
 func (m *queueModel) beside(t *rapid.T) {
-	if s := m.q.steeredTo(rapid.IntRange(0, 1).Draw(t, "node")); s != nil {
+	if s := m.q.PinnedTo(rapid.IntRange(0, 1).Draw(t, "node")); s != nil {
 		m.placeOrRest(t, s)
 	}
 }
@@ -104,20 +104,20 @@ func (m *queueModel) beside(t *rapid.T) {
 // steer pins a shape.
 func (m *queueModel) steer(t *rapid.T) {
 	if s := m.q.shapes[textKey(fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape")))]; s != nil {
-		m.q.steer(s, rapid.IntRange(nowhere, 1).Draw(t, "node"))
+		m.q.Pin(s, rapid.IntRange(Nowhere, 1).Draw(t, "node"))
 	}
 }
 
 // sleep parks a shape if it qualifies.
 func (m *queueModel) sleep(t *rapid.T) {
 	if s := m.q.shapes[textKey(fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape")))]; s != nil {
-		m.q.sleep(s)
+		m.q.Sleep(s)
 	}
 }
 
 func (m *queueModel) wake(t *rapid.T) {
 	rid := types.ResourceID(fmt.Sprint("r", rapid.IntRange(0, 2).Draw(t, "rid")))
-	m.q.wake(rid)
+	m.q.Wake(rid)
 	for key, lacks := range m.rested {
 		if lacks == rid {
 			delete(m.rested, key)
@@ -126,7 +126,7 @@ func (m *queueModel) wake(t *rapid.T) {
 }
 
 func (m *queueModel) check(t *rapid.T) {
-	if n := m.q.len(); n != len(m.in) {
+	if n := m.q.Len(); n != len(m.in) {
 		t.Fatalf("%d entries, want %d", n, len(m.in))
 	}
 	ready := 0
@@ -137,7 +137,7 @@ func (m *queueModel) check(t *rapid.T) {
 			t.Fatalf("shape %x is empty", key)
 		case rests == (s.pos >= 0):
 			t.Fatalf("shape %x is at %d, and rests: %t", key, s.pos, rests)
-		case s.pos >= 0 && m.q.ready[s.pos].shape != s:
+		case s.pos >= 0 && m.q.ready[s.pos].Shape != s:
 			t.Fatalf("shape %x is not at %d", key, s.pos)
 		}
 		if !rests {
@@ -148,8 +148,8 @@ func (m *queueModel) check(t *rapid.T) {
 	for _, s := range m.q.ready {
 		toPlace += len(s.entries)
 	}
-	if m.q.toPlace != toPlace {
-		t.Fatalf("%d to be placed, want %d", m.q.toPlace, toPlace)
+	if m.q.ToPlace != toPlace {
+		t.Fatalf("%d to be placed, want %d", m.q.ToPlace, toPlace)
 	}
 	if len(m.q.ready) != ready {
 		t.Fatalf("%d ready, want %d", len(m.q.ready), ready)
@@ -157,16 +157,16 @@ func (m *queueModel) check(t *rapid.T) {
 	steered := 0
 	for node, list := range m.q.steered {
 		for i, s := range list {
-			if steered++; int(s.node) != node || int(s.at) != i || s.pos < 0 {
-				t.Fatalf("%x is steered to %d, at %d, and at %d of what is ready: listed at %d, %d", s.key, s.node, s.at, s.pos, node, i)
+			if steered++; int(s.Node) != node || int(s.at) != i || s.pos < 0 {
+				t.Fatalf("%x is steered to %d, at %d, and at %d of what is ready: listed at %d, %d", s.key, s.Node, s.at, s.pos, node, i)
 			}
-			if s.head().before(list[0].head()) {
-				t.Fatalf("%v is first at %d, and %v is before it", list[0].head().id, node, s.head().id)
+			if s.Head().Before(list[0].Head()) {
+				t.Fatalf("%v is first at %d, and %v is before it", list[0].Head().ID, node, s.Head().ID)
 			}
 		}
 	}
 	for _, s := range m.q.ready {
-		if s.node != nowhere {
+		if s.Node != Nowhere {
 			steered--
 		}
 	}
@@ -175,7 +175,7 @@ func (m *queueModel) check(t *rapid.T) {
 	}
 	listed := 0
 	for rid := range m.q.waiting {
-		m.q.lacking(rid, types.Inf, func(s *shape) {
+		m.q.Lacking(rid, types.Inf, func(s *Shape) {
 			if listed++; m.rested[s.key] != rid {
 				t.Fatalf("%x waits for %s, want %s", s.key, rid, m.rested[s.key])
 			}
@@ -194,7 +194,7 @@ func (m *queueModel) check(t *rapid.T) {
 
 func TestQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &queueModel{q: newQueue(), in: make(map[entryKey]*Entry), shape: make(map[entryKey]shapeKey), rested: make(map[shapeKey]types.ResourceID)}
+		m := &queueModel{q: New(), in: make(map[Key]*Entry), shape: make(map[Key]shapeKey), rested: make(map[shapeKey]types.ResourceID)}
 		m.q.asleep.Mask = rapid.SampledFrom([]uint64{^uint64(0), 3, 0}).Draw(t, "mask")
 		t.Repeat(map[string]func(*rapid.T){
 			"add": m.add, "remove": m.remove, "take": m.take, "wake": m.wake, "beside": m.beside, "steer": m.steer, "sleep": m.sleep, "": m.check,
@@ -205,49 +205,49 @@ func TestQueue(t *testing.T) {
 // TestSteeredInOrder: the first shape pinned to a node is the one with the first head, also after
 // changes.
 func TestSteeredInOrder(t *testing.T) {
-	q := newQueue()
+	q := New()
 	add := func(shape string, submitted int64) {
-		q.add(Entry{id: cluster.ID{ID: fmt.Sprint(submitted)}, submitted: submitted}, textKey(shape))
+		q.Add(Entry{ID: cluster.ID{ID: fmt.Sprint(submitted)}, Submitted: submitted}, textKey(shape))
 	}
 	first := func(want int64) {
 		t.Helper()
-		if s := q.steeredTo(0); s == nil || s.head().submitted != want {
+		if s := q.PinnedTo(0); s == nil || s.Head().Submitted != want {
 			t.Fatalf("the first is %v, want %d", s, want)
 		}
 	}
 	add("a", 1)
 	add("a", 5)
 	add("b", 3)
-	q.steer(q.shapes[textKey("a")], 0)
-	q.steer(q.shapes[textKey("b")], 0)
+	q.Pin(q.shapes[textKey("a")], 0)
+	q.Pin(q.shapes[textKey("b")], 0)
 	first(1)
-	q.remove(entryKey{id: cluster.ID{ID: "1"}})
+	q.Remove(Key{ID: cluster.ID{ID: "1"}})
 	first(3)
 	add("a", 2)
 	first(2)
 }
 
 func TestQueueWakesAtMoments(t *testing.T) {
-	q := newQueue()
+	q := New()
 	a, b := textKey("a"), textKey("b")
-	q.add(Entry{id: cluster.ID{ID: "1"}}, a)
-	q.add(Entry{id: cluster.ID{ID: "2"}}, b)
+	q.Add(Entry{ID: cluster.ID{ID: "1"}}, a)
+	q.Add(Entry{ID: cluster.ID{ID: "2"}}, b)
 	for range 2 {
-		s := q.ready[0].shape
-		q.rest(s)
-		q.wait(s, nil)
+		s := q.ready[0].Shape
+		q.Rest(s)
+		q.Wait(s, nil)
 	}
-	q.at(q.shapes[a], 100)
-	q.at(q.shapes[a], 50) // an earlier one overrides
-	q.at(q.shapes[b], 70)
-	if next := q.expire(time.Unix(0, 49)); next != 50 || len(q.ready) != 0 {
+	q.WakeAt(q.shapes[a], 100)
+	q.WakeAt(q.shapes[a], 50) // an earlier one overrides
+	q.WakeAt(q.shapes[b], 70)
+	if next := q.Expire(time.Unix(0, 49)); next != 50 || len(q.ready) != 0 {
 		t.Errorf("next is %d, %d are ready", next, len(q.ready))
 	}
-	if next := q.expire(time.Unix(0, 50)); next != 70 || len(q.ready) != 1 || q.ready[0].key != a {
+	if next := q.Expire(time.Unix(0, 50)); next != 70 || len(q.ready) != 1 || q.ready[0].key != a {
 		t.Errorf("next is %d, %d are ready", next, len(q.ready))
 	}
-	q.remove(entryKey{id: cluster.ID{ID: "2"}})
-	if next := q.expire(time.Unix(0, 60)); next != 0 {
+	q.Remove(Key{ID: cluster.ID{ID: "2"}})
+	if next := q.Expire(time.Unix(0, 60)); next != 0 {
 		t.Errorf("next is %d, of a shape that is gone", next)
 	}
 }
@@ -255,16 +255,16 @@ func TestQueueWakesAtMoments(t *testing.T) {
 // TestNothingIsListedOfWhatIsGone: a removed shape that lacked several resources is listed under
 // none.
 func TestNothingIsListedOfWhatIsGone(t *testing.T) {
-	q := newQueue()
+	q := New()
 	for _, id := range []string{"1", "2"} {
-		q.add(Entry{id: cluster.ID{ID: id}}, textKey(id))
-		s := q.ready[0].shape
-		s.resolved = [][]cluster.Need{{{ID: "a", Amount: 1}, {ID: "b", Amount: 2}}}
-		q.rest(s)
-		q.wait(s, []types.ResourceID{"a", "b"})
+		q.Add(Entry{ID: cluster.ID{ID: id}}, textKey(id))
+		s := q.ready[0].Shape
+		s.Resolved = [][]cluster.Need{{{ID: "a", Amount: 1}, {ID: "b", Amount: 2}}}
+		q.Rest(s)
+		q.Wait(s, []types.ResourceID{"a", "b"})
 	}
 	for _, id := range []string{"1", "2"} {
-		q.remove(entryKey{id: cluster.ID{ID: id}})
+		q.Remove(Key{ID: cluster.ID{ID: id}})
 	}
 	if len(q.waiting) != 0 {
 		t.Errorf("there is still %+v", q.waiting)
@@ -274,21 +274,21 @@ func TestNothingIsListedOfWhatIsGone(t *testing.T) {
 // TestEntriesOfOneHash: entries with equal hashes stay distinct.
 func TestEntriesOfOneHash(t *testing.T) {
 	x := newEntries()
-	a, b := &Entry{id: cluster.ID{ID: "a"}}, &Entry{id: cluster.ID{ID: "b"}}
-	x.byHash[x.hash(b.key())] = a // as if it were the hash of a, too
+	a, b := &Entry{ID: cluster.ID{ID: "a"}}, &Entry{ID: cluster.ID{ID: "b"}}
+	x.byHash[x.hash(b.Key())] = a // as if it were the hash of a, too
 	x.put(b)
-	if x.get(b.key()) != b || x.len() != 2 {
+	if x.get(b.Key()) != b || x.len() != 2 {
 		t.Error("it is not found")
 	}
 	x.remove(b)
-	if x.get(b.key()) != nil || x.len() != 1 {
+	if x.get(b.Key()) != nil || x.len() != 1 {
 		t.Error("it is still there")
 	}
 }
 
 // TestShapeIsSmall: a million tasks may wait, each with its own shape.
 func TestShapeIsSmall(t *testing.T) {
-	if size := unsafe.Sizeof(shape{}); size > 256 {
+	if size := unsafe.Sizeof(Shape{}); size > 256 {
 		t.Errorf("a shape takes %d bytes", size)
 	}
 }

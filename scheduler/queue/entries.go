@@ -1,4 +1,4 @@
-package scheduler
+package queue
 
 import "hash/maphash"
 
@@ -8,16 +8,16 @@ type entries struct {
 	seed   maphash.Seed
 	byHash map[uint64]*Entry
 	// others are the entries whose hash collides with one in byHash.
-	others map[entryKey]*Entry
+	others map[Key]*Entry
 }
 
 func newEntries() entries {
-	return entries{seed: maphash.MakeSeed(), byHash: make(map[uint64]*Entry), others: make(map[entryKey]*Entry)}
+	return entries{seed: maphash.MakeSeed(), byHash: make(map[uint64]*Entry), others: make(map[Key]*Entry)}
 }
 
-func (x *entries) hash(k entryKey) uint64 {
-	h := maphash.String(x.seed, k.id.ID) ^ 31*maphash.String(x.seed, k.id.Namespace)
-	if k.bundles {
+func (x *entries) hash(k Key) uint64 {
+	h := maphash.String(x.seed, k.ID.ID) ^ 31*maphash.String(x.seed, k.ID.Namespace)
+	if k.Reservation {
 		h = ^h
 	}
 	return h
@@ -25,8 +25,8 @@ func (x *entries) hash(k entryKey) uint64 {
 
 func (x *entries) len() int { return len(x.byHash) + len(x.others) }
 
-func (x *entries) get(k entryKey) *Entry {
-	if e := x.byHash[x.hash(k)]; e != nil && e.key() == k {
+func (x *entries) get(k Key) *Entry {
+	if e := x.byHash[x.hash(k)]; e != nil && e.Key() == k {
 		return e
 	}
 	return x.others[k]
@@ -34,21 +34,21 @@ func (x *entries) get(k entryKey) *Entry {
 
 // put adds an entry that is absent.
 func (x *entries) put(e *Entry) {
-	h := x.hash(e.key())
+	h := x.hash(e.Key())
 	if x.byHash[h] == nil {
 		x.byHash[h] = e
 		return
 	}
-	x.others[e.key()] = e
+	x.others[e.Key()] = e
 }
 
 // remove removes an entry that is present.
 func (x *entries) remove(e *Entry) {
-	if h := x.hash(e.key()); x.byHash[h] == e {
+	if h := x.hash(e.Key()); x.byHash[h] == e {
 		delete(x.byHash, h)
 		return
 	}
-	delete(x.others, e.key())
+	delete(x.others, e.Key())
 }
 
 // each calls f for all entries, in no order.

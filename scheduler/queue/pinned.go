@@ -1,0 +1,53 @@
+package queue
+
+// A ready shape may be pinned to one node, and is then listed there.
+
+// Nowhere is the node of a shape that may fit several nodes.
+const Nowhere = -1
+
+// steered is a ready shape pinned to one node, for a heap by the order of heads.
+type steered struct{ *Shape }
+
+// Before makes steered an element of a heap.
+func (s steered) Before(other steered) bool { return s.Head().Before(other.Head()) }
+
+// Placed makes steered an element of a heap.
+func (s steered) Placed(at int) { s.at = int32(at) }
+
+// Pin pins a shape to one node, given by its Serial.
+func (q *Queue) Pin(s *Shape, node int) {
+	q.unlist(s)
+	s.Node = int32(node)
+	if s.pos >= 0 {
+		q.list(s)
+	}
+}
+
+// list lists a ready shape under the node it is pinned to.
+func (q *Queue) list(s *Shape) {
+	if s.Node == Nowhere {
+		return
+	}
+	for len(q.steered) <= int(s.Node) {
+		q.steered = append(q.steered, nil)
+	}
+	q.steered[s.Node].Push(steered{s})
+}
+
+// unlist removes a shape from that list, if present.
+func (q *Queue) unlist(s *Shape) {
+	if s.at >= 0 {
+		q.steered[s.Node].Remove(int(s.at))
+	}
+}
+
+// IsPinned reports whether a shape is ready and listed under a node.
+func (s *Shape) IsPinned() bool { return s.at >= 0 }
+
+// PinnedTo returns the first ready shape pinned to a node; nil if there is none.
+func (q *Queue) PinnedTo(node int) *Shape {
+	if node >= len(q.steered) || len(q.steered[node]) == 0 {
+		return nil
+	}
+	return q.steered[node][0].Shape
+}
