@@ -241,7 +241,7 @@ func (c *Core) gathers() bool {
 		nodes += len(d.order)
 	}
 	from, to := c.part()
-	return 2*nodes > to-from || c.bindings.len()+c.tasks.len()+c.queue.ToPlace < c.cfg.Gather
+	return 2*nodes > to-from || c.bindings.len()+c.tasks.len()+c.queue.ToPlace() < c.cfg.Gather
 }
 
 // fill decides the contents of one transaction, in this order: ended work frees capacity for new

@@ -134,7 +134,7 @@ func (d *Draft) Clear(n *cluster.Node) { d.trial(n).alloc = &types.Allocated{} }
 func (c *Core) newDraft(limits controlplane.Limits, batch uint64) *Draft {
 	d := NewDraft(c.view, limits, batch)
 	d.core = c
-	d.expected = min(c.queue.ToPlace+c.bindings.len()+c.tasks.len(), c.batch)
+	d.expected = min(c.queue.ToPlace()+c.bindings.len()+c.tasks.len(), c.batch)
 	return d
 }
 

@@ -16,7 +16,7 @@ func (c *Core) restQueued(t *cluster.Task, k queue.Key) {
 	switch s := c.queue.Entry(k).Shape; {
 	case !s.IsReady():
 		c.restWaiting(s)
-	case c.queue.ToPlace > muchToPlace:
+	case c.queue.ToPlace() > muchToPlace:
 		c.fold(t)
 	}
 }

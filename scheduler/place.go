@@ -116,9 +116,7 @@ func (c *Core) placeAnew(d *Draft, s *queue.Shape, t *cluster.Task) (outcome, []
 	inFlight := false
 	for i, needs := range c.needsOf(s, t) {
 		if at := AllowedAt(t.Info.V, i); at > c.now.UnixNano() {
-			if s.Until == 0 || at < s.Until {
-				c.queue.WakeAt(s, at)
-			}
+			c.queue.WakeAt(s, at)
 			continue
 		}
 		n, short, skipped := c.find(d, s, needs)
@@ -308,7 +306,7 @@ const mostShares = 4
 // scheduler's part.
 func (c *Core) shares() int {
 	from, to := c.part()
-	return min(mostShares, max(1, c.queue.ToPlace/max(1, to-from)))
+	return min(mostShares, max(1, c.queue.ToPlace()/max(1, to-from)))
 }
 
 // passes reports whether the index has enough of everything on n.

@@ -74,7 +74,7 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 			return false
 		}
 		if steers {
-			s.Node = int32(n.Serial)
+			c.queue.Pin(s, n.Serial)
 		}
 		return true
 	})

@@ -5,19 +5,19 @@ package queue
 // Nowhere is the node of a shape that may fit several nodes.
 const Nowhere = -1
 
-// steered is a ready shape pinned to one node, for a heap by the order of heads.
-type steered struct{ *Shape }
+// pinned is a ready shape pinned to one node, for a heap by the order of heads.
+type pinned struct{ *Shape }
 
-// Before makes steered an element of a heap.
-func (s steered) Before(other steered) bool { return s.Head().Before(other.Head()) }
+// Before makes pinned an element of a heap.
+func (s pinned) Before(other pinned) bool { return s.Head().Before(other.Head()) }
 
-// Placed makes steered an element of a heap.
-func (s steered) Placed(at int) { s.at = int32(at) }
+// Placed makes pinned an element of a heap.
+func (s pinned) Placed(at int) { s.at = int32(at) }
 
 // Pin pins a shape to one node, given by its Serial.
 func (q *Queue) Pin(s *Shape, node int) {
 	q.unlist(s)
-	s.Node = int32(node)
+	s.node = int32(node)
 	if s.pos >= 0 {
 		q.list(s)
 	}
@@ -25,19 +25,19 @@ func (q *Queue) Pin(s *Shape, node int) {
 
 // list lists a ready shape under the node it is pinned to.
 func (q *Queue) list(s *Shape) {
-	if s.Node == Nowhere {
+	if s.node == Nowhere {
 		return
 	}
-	for len(q.steered) <= int(s.Node) {
-		q.steered = append(q.steered, nil)
+	for len(q.pinned) <= int(s.node) {
+		q.pinned = append(q.pinned, nil)
 	}
-	q.steered[s.Node].Push(steered{s})
+	q.pinned[s.node].Push(pinned{s})
 }
 
 // unlist removes a shape from that list, if present.
 func (q *Queue) unlist(s *Shape) {
 	if s.at >= 0 {
-		q.steered[s.Node].Remove(int(s.at))
+		q.pinned[s.node].Remove(int(s.at))
 	}
 }
 
@@ -46,8 +46,8 @@ func (s *Shape) IsPinned() bool { return s.at >= 0 }
 
 // PinnedTo returns the first ready shape pinned to a node; nil if there is none.
 func (q *Queue) PinnedTo(node int) *Shape {
-	if node >= len(q.steered) || len(q.steered[node]) == 0 {
+	if node >= len(q.pinned) || len(q.pinned[node]) == 0 {
 		return nil
 	}
-	return q.steered[node][0].Shape
+	return q.pinned[node][0].Shape
 }

@@ -1,3 +1,16 @@
+// Package queue holds the tasks and reservations that wait to be placed, in the order in which to
+// try them. It knows neither nodes nor transactions; the scheduler tells it what lacked, and what
+// became free.
+//
+// Entries with the same request form a shape. Where one of them does not fit, none does: so the
+// scheduler tries a shape by its head, and the shape waits as a whole. A shape is
+//
+//	ready    in a heap, by the priority and age of its head;
+//	lacking  listed under each resource that it lacks, until more of one is free;
+//	stalled  until transactions in flight are answered, on nodes that it might fit.
+//
+// A million shapes may lack a resource of their own each. Those are parked in records of some
+// dozens of bytes, and restored when one asks for them.
 package queue
 
 import (
@@ -10,32 +23,30 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The queue holds waiting tasks and reservations, by shape. All entries of a shape have the same
-// request, so that where one does not fit none does: the queue tries a shape by its head, and the
-// shape waits as a whole.
-//
-// A shape is ready (in the heap, by priority and age of its head), waiting (listed under each
-// resource that it lacks, until more of one is free), or stalled (nodes it might fit are in
-// flight).
-
 // Entry is one waiting task or reservation.
 type Entry struct {
-	ID        cluster.ID
+	ID cluster.ID
+	// Submitted is in Unix nanoseconds.
 	Submitted int64
 	// Deadline is when it fails if it still waits, in Unix nanoseconds; 0 means never.
-	Deadline    int64
-	Shape       *Shape
-	Priority    int
-	pos         int32 // in the heap of its shape
-	due         int32 // in the heap of deadlines
-	Conflicts   int32
-	Reservation bool // a reservation
+	Deadline int64
+	// Shape is set by Add.
+	Shape *Shape
+	// Priority includes what aging adds.
+	Priority int
+	pos      int32 // in the heap of its shape
+	due      int32 // in the heap of deadlines
+	// Conflicts counts the refused transactions that it was in.
+	Conflicts int32
+	// Reservation reports whether it is a reservation; otherwise it is a task.
+	Reservation bool
 }
 
+// Key returns the key of the entry.
 func (e *Entry) Key() Key { return Key{e.ID, e.Reservation} }
 
-// Before reports whether e is tried before f: the highest priority first, then the oldest, then by id to make the order
-// total.
+// Before reports whether e is tried before f: the highest priority first, then the oldest, then by
+// id, which makes the order total.
 func (e *Entry) Before(f *Entry) bool {
 	switch {
 	case e.Priority != f.Priority:
@@ -64,23 +75,24 @@ func (e *Entry) Placed(at int) { e.pos = int32(at) }
 // Shape is a set of entries with the same request. Millions may wait with a shape each, so small
 // common parts are embedded.
 type Shape struct {
-	key     shapeKey
+	key     ShapeKey
 	entries heap.Heap[*Entry]
 	lacks   []missing
 	// Seen is the position in the log of changed nodes when the shape last failed; -1 means that
 	// the next try must visit all nodes.
 	Seen int
-	// Until is when more alternatives may become allowed; 0 means never.
-	Until int64
-	// Resolved are the needs of each alternative, as of the namespace's revision.
+	// until is when the shape is made ready in any case, in Unix nanoseconds; 0 means never.
+	until int64
+	// Resolved are the needs of each alternative, as of the namespace's revision ResolvedAt; nil
+	// if they are not known.
 	Resolved   [][]cluster.Need
 	ResolvedAt int64
 	// Cursor is where the next search of all nodes begins.
 	Cursor int
 	pos    int32 // in the heap of ready shapes; -1 when absent
-	// Node is the Serial of the node that the shape is pinned to, or nowhere. at is its index among
+	// node is the Serial of the node that the shape is pinned to, or Nowhere. at is its index among
 	// the shapes pinned there; -1 when not listed.
-	Node, at int32
+	node, at int32
 
 	// first is the first entry. With firstTaken, onlyEntry and onlyLack, it stores entries and
 	// lacks while they have one element.
@@ -90,15 +102,17 @@ type Shape struct {
 	firstTaken bool
 }
 
-// shapeKey is equal for equal requests. It is a prefix of a cryptographic hash, because users
+// ShapeKey is equal for equal requests. It is a prefix of a cryptographic hash, because users
 // choose the requests.
-type shapeKey [16]byte
+type ShapeKey [16]byte
 
-func KeyOf(text []byte) shapeKey {
+// KeyOf returns the key of the shape with a text: see AppendTask and AppendReservation.
+func KeyOf(text []byte) ShapeKey {
 	sum := sha256.Sum256(text)
-	return shapeKey(sum[:16])
+	return ShapeKey(sum[:16])
 }
 
+// Head returns the entry to try, which is the first.
 func (s *Shape) Head() *Entry { return s.entries[0] }
 
 // Len returns the number of its entries.
@@ -108,7 +122,7 @@ func (s *Shape) Len() int { return len(s.entries) }
 func (s *Shape) IsReady() bool { return s.pos >= 0 }
 
 // NewShape returns a shape that is in no queue and was never tried, for one search.
-func NewShape() *Shape { return &Shape{Seen: -1, pos: -1, Node: Nowhere, at: -1} }
+func NewShape() *Shape { return &Shape{Seen: -1, pos: -1, node: Nowhere, at: -1} }
 
 // readyShape is a ready shape with the values that mostly decide between two heads: reading the
 // heads of thousands takes longer than all else.
@@ -142,19 +156,19 @@ func (q *Queue) headChanged(s *Shape) {
 	q.ready[s.pos].update()
 	q.ready.Fix(int(s.pos))
 	if s.at >= 0 {
-		q.steered[s.Node].Fix(int(s.at))
+		q.pinned[s.node].Fix(int(s.at))
 	}
 }
 
-// Queue is the set of waiting entries.
+// Queue holds the waiting entries. It is not safe for concurrent use.
 type Queue struct {
 	entries entries
-	shapes  map[shapeKey]*Shape
+	shapes  map[ShapeKey]*Shape
 	asleep  sleepers // not in entries, shapes and waiting
 	most    int      // largest number of shapes since shrink
 	ready   heap.Heap[readyShape]
-	ToPlace int                  // number of entries of ready shapes
-	steered []heap.Heap[steered] // ready shapes pinned to each node, by its Serial
+	toPlace int                 // number of entries of ready shapes
+	pinned  []heap.Heap[pinned] // ready shapes pinned to each node, by its Serial
 	waiting map[types.ResourceID]waiters
 	stalled []*Shape
 	timers  heap.Heap[timer]
@@ -162,16 +176,18 @@ type Queue struct {
 	deadlines heap.Heap[expiring]
 }
 
+// Key names an entry: a task and a reservation may have the same id.
 type Key struct {
 	ID          cluster.ID
 	Reservation bool
 }
 
+// New returns an empty queue.
 func New() *Queue {
 	return &Queue{
 		entries: newEntries(),
 		asleep:  newSleepers(),
-		shapes:  make(map[shapeKey]*Shape),
+		shapes:  make(map[ShapeKey]*Shape),
 		waiting: make(map[types.ResourceID]waiters),
 	}
 }
@@ -206,7 +222,10 @@ func (q *Queue) First() *Shape {
 	return q.ready[0].Shape
 }
 
-// Stall keeps a resting shape until unstall, because nodes that it might fit are in flight.
+// ToPlace returns the number of entries of ready shapes.
+func (q *Queue) ToPlace() int { return q.toPlace }
+
+// Stall keeps a resting shape until Unstall, because nodes that it might fit are in flight.
 func (q *Queue) Stall(s *Shape) { q.stalled = append(q.stalled, s) }
 
 // Counts returns the number of shapes by state, parked ones included.
@@ -220,7 +239,7 @@ func (q *Queue) Parked() int { return q.asleep.Len() }
 
 // Add queues an entry under the key of its shape; an unchanged entry stays. It returns the shape if
 // that is new, and so not pinned yet.
-func (q *Queue) Add(x Entry, key shapeKey) (fresh *Shape) {
+func (q *Queue) Add(x Entry, key ShapeKey) (fresh *Shape) {
 	if was := q.Entry(x.Key()); was != nil {
 		if was.Shape.key == key && was.Priority == x.Priority && was.Submitted == x.Submitted {
 			return nil
@@ -247,9 +266,9 @@ func (q *Queue) Add(x Entry, key shapeKey) (fresh *Shape) {
 	case fresh != nil:
 		q.MakeReady(s)
 	case s.pos >= 0:
-		q.ToPlace++
+		q.toPlace++
 		q.headChanged(s)
-	case s.Until != 0:
+	case s.until != 0:
 		// Its alternatives may become allowed at another time.
 		q.MakeReady(s)
 	}
@@ -282,7 +301,7 @@ func (q *Queue) Take(e *Entry) {
 	s := e.Shape
 	s.entries.Remove(int(e.pos))
 	if s.pos >= 0 {
-		q.ToPlace--
+		q.toPlace--
 	}
 	if len(s.entries) == 0 {
 		q.drop(s)
@@ -303,7 +322,7 @@ func (q *Queue) drop(s *Shape) {
 	}
 }
 
-// MakeReady makes a shape ready to try.
+// MakeReady makes a shape ready to try; a ready one stays so.
 func (q *Queue) MakeReady(s *Shape) {
 	if s.pos >= 0 || len(s.entries) == 0 {
 		return
@@ -313,14 +332,14 @@ func (q *Queue) MakeReady(s *Shape) {
 	ready.update()
 	q.ready.Push(ready)
 	q.list(s)
-	q.ToPlace += len(s.entries)
+	q.toPlace += len(s.entries)
 }
 
-// Rest removes a shape from the ready ones.
+// Rest removes a shape from the ready ones. Wait or Stall follows.
 func (q *Queue) Rest(s *Shape) {
 	q.ready.Remove(int(s.pos))
 	q.unlist(s)
-	q.ToPlace -= len(s.entries)
+	q.toPlace -= len(s.entries)
 }
 
 // Unstall makes shapes ready that waited for nodes in flight.
@@ -333,9 +352,12 @@ func (q *Queue) Unstall() {
 	q.stalled = q.stalled[:0]
 }
 
-// WakeAt schedules a shape to wake at a time, in Unix nanoseconds.
+// WakeAt schedules a shape to wake at a time, in Unix nanoseconds, unless it wakes earlier.
 func (q *Queue) WakeAt(s *Shape, when int64) {
-	s.Until = when
+	if s.until != 0 && s.until <= when {
+		return
+	}
+	s.until = when
 	q.timers.Push(timer{when, s})
 }
 
@@ -344,11 +366,11 @@ func (q *Queue) Expire(now time.Time) int64 {
 	for len(q.timers) > 0 {
 		t := q.timers[0]
 		switch {
-		case t.shape.Until != t.when || q.shapes[t.shape.key] != t.shape:
+		case t.shape.until != t.when || q.shapes[t.shape.key] != t.shape:
 			q.timers.Pop()
 		case t.when <= now.UnixNano():
 			q.timers.Pop()
-			t.shape.Until = 0
+			t.shape.until = 0
 			t.shape.Seen = -1
 			q.MakeReady(t.shape)
 		default:

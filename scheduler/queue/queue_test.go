@@ -18,13 +18,13 @@ type queueModel struct {
 	// in are the entries by key.
 	in map[Key]*Entry
 	// shape is the key of the shape of each entry.
-	shape map[Key]shapeKey
+	shape map[Key]ShapeKey
 	// rested are the waiting shapes, with what they lack.
-	rested map[shapeKey]types.ResourceID
+	rested map[ShapeKey]types.ResourceID
 	n      int
 }
 
-func textKey(text string) shapeKey { return KeyOf([]byte(text)) }
+func textKey(text string) ShapeKey { return KeyOf([]byte(text)) }
 
 func (m *queueModel) add(t *rapid.T) {
 	m.n++
@@ -101,8 +101,8 @@ func (m *queueModel) beside(t *rapid.T) {
 	}
 }
 
-// steer pins a shape.
-func (m *queueModel) steer(t *rapid.T) {
+// pin pins a shape.
+func (m *queueModel) pin(t *rapid.T) {
 	if s := m.q.shapes[textKey(fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape")))]; s != nil {
 		m.q.Pin(s, rapid.IntRange(Nowhere, 1).Draw(t, "node"))
 	}
@@ -148,17 +148,17 @@ func (m *queueModel) check(t *rapid.T) {
 	for _, s := range m.q.ready {
 		toPlace += len(s.entries)
 	}
-	if m.q.ToPlace != toPlace {
-		t.Fatalf("%d to be placed, want %d", m.q.ToPlace, toPlace)
+	if m.q.toPlace != toPlace {
+		t.Fatalf("%d to be placed, want %d", m.q.toPlace, toPlace)
 	}
 	if len(m.q.ready) != ready {
 		t.Fatalf("%d ready, want %d", len(m.q.ready), ready)
 	}
-	steered := 0
-	for node, list := range m.q.steered {
+	pinned := 0
+	for node, list := range m.q.pinned {
 		for i, s := range list {
-			if steered++; int(s.Node) != node || int(s.at) != i || s.pos < 0 {
-				t.Fatalf("%x is steered to %d, at %d, and at %d of what is ready: listed at %d, %d", s.key, s.Node, s.at, s.pos, node, i)
+			if pinned++; int(s.node) != node || int(s.at) != i || s.pos < 0 {
+				t.Fatalf("%x is pinned to %d, at %d, and at %d of what is ready: listed at %d, %d", s.key, s.node, s.at, s.pos, node, i)
 			}
 			if s.Head().Before(list[0].Head()) {
 				t.Fatalf("%v is first at %d, and %v is before it", list[0].Head().ID, node, s.Head().ID)
@@ -166,12 +166,12 @@ func (m *queueModel) check(t *rapid.T) {
 		}
 	}
 	for _, s := range m.q.ready {
-		if s.Node != Nowhere {
-			steered--
+		if s.node != Nowhere {
+			pinned--
 		}
 	}
-	if steered != 0 {
-		t.Fatalf("%d too many are listed as steered", steered)
+	if pinned != 0 {
+		t.Fatalf("%d too many are listed as pinned", pinned)
 	}
 	listed := 0
 	for rid := range m.q.waiting {
@@ -194,17 +194,17 @@ func (m *queueModel) check(t *rapid.T) {
 
 func TestQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &queueModel{q: New(), in: make(map[Key]*Entry), shape: make(map[Key]shapeKey), rested: make(map[shapeKey]types.ResourceID)}
+		m := &queueModel{q: New(), in: make(map[Key]*Entry), shape: make(map[Key]ShapeKey), rested: make(map[ShapeKey]types.ResourceID)}
 		m.q.asleep.Mask = rapid.SampledFrom([]uint64{^uint64(0), 3, 0}).Draw(t, "mask")
 		t.Repeat(map[string]func(*rapid.T){
-			"add": m.add, "remove": m.remove, "take": m.take, "wake": m.wake, "beside": m.beside, "steer": m.steer, "sleep": m.sleep, "": m.check,
+			"add": m.add, "remove": m.remove, "take": m.take, "wake": m.wake, "beside": m.beside, "pin": m.pin, "sleep": m.sleep, "": m.check,
 		})
 	})
 }
 
-// TestSteeredInOrder: the first shape pinned to a node is the one with the first head, also after
+// TestPinnedInOrder: the first shape pinned to a node is the one with the first head, also after
 // changes.
-func TestSteeredInOrder(t *testing.T) {
+func TestPinnedInOrder(t *testing.T) {
 	q := New()
 	add := func(shape string, submitted int64) {
 		q.Add(Entry{ID: cluster.ID{ID: fmt.Sprint(submitted)}, Submitted: submitted}, textKey(shape))

@@ -32,7 +32,7 @@ const (
 	sleepConflicts = sleepCursor + 8
 	sleepNode      = sleepConflicts + 4
 	sleepKey       = sleepNode + 4
-	sleepBytes     = sleepKey + len(shapeKey{})
+	sleepBytes     = sleepKey + len(ShapeKey{})
 )
 
 func newSleepers() sleepers {
@@ -40,7 +40,7 @@ func newSleepers() sleepers {
 }
 
 // key returns the key of the shape at p, and lacks the resource it lacks.
-func (x *sleepers) key(p slab.Ref) shapeKey { return shapeKey(x.At(p).Numbers(sleepKey)) }
+func (x *sleepers) key(p slab.Ref) ShapeKey { return ShapeKey(x.At(p).Numbers(sleepKey)) }
 func (x *sleepers) lacks(p slab.Ref) []byte { return x.At(p).Text() }
 
 // least returns the amount that the shape at p needs of the lacked resource.
@@ -48,13 +48,13 @@ func (x *sleepers) least(p slab.Ref) types.Quantity {
 	return types.Quantity(x.At(p).Int64(sleepLeast))
 }
 
-func (x *sleepers) hashShape(k shapeKey) uint64 { return binary.LittleEndian.Uint64(k[:]) & x.Mask }
+func (x *sleepers) hashShape(k ShapeKey) uint64 { return binary.LittleEndian.Uint64(k[:]) & x.Mask }
 
 // entry returns the parked shape with the task of an id; 0 if there is none.
 func (x *sleepers) entry(id cluster.ID) slab.Ref { return x.Find(id.Namespace, id.ID) }
 
 // shape returns the parked shape of a key; 0 if there is none.
-func (x *sleepers) shape(k shapeKey) slab.Ref {
+func (x *sleepers) shape(k ShapeKey) slab.Ref {
 	if p := x.byShape[x.hashShape(k)]; p != 0 && x.key(p) == k {
 		return p
 	}
@@ -91,7 +91,7 @@ func (x *sleepers) add(s *Shape) bool {
 	r.SetInt64(sleepSeen, int64(s.Seen))
 	r.SetInt64(sleepCursor, int64(s.Cursor))
 	r.SetUint32(sleepConflicts, uint32(e.Conflicts))
-	r.SetUint32(sleepNode, uint32(s.Node))
+	r.SetUint32(sleepNode, uint32(s.node))
 	copy(r.Numbers(sleepKey), s.key[:])
 	return true
 }
@@ -99,7 +99,7 @@ func (x *sleepers) add(s *Shape) bool {
 // remove removes the shape at p, and returns it with its entry and the lacked resource.
 func (x *sleepers) remove(p slab.Ref) (*Shape, Entry, missing) {
 	r := x.At(p)
-	s := &Shape{key: x.key(p), pos: -1, at: -1, Node: int32(r.Uint32(sleepNode)), Seen: int(r.Int64(sleepSeen)), Cursor: int(r.Int64(sleepCursor))}
+	s := &Shape{key: x.key(p), pos: -1, at: -1, node: int32(r.Uint32(sleepNode)), Seen: int(r.Int64(sleepSeen)), Cursor: int(r.Int64(sleepCursor))}
 	s.entries = s.onlyEntry[:0]
 	e := Entry{
 		ID: cluster.ID{Namespace: x.Namespace(p), ID: string(r.ID())}, Submitted: r.Int64(sleepSubmitted),
@@ -114,7 +114,7 @@ func (x *sleepers) remove(p slab.Ref) (*Shape, Entry, missing) {
 
 // Sleep parks a waiting shape if it qualifies.
 func (q *Queue) Sleep(s *Shape) {
-	if s.pos >= 0 || len(s.entries) != 1 || len(s.lacks) != 1 || s.Until != 0 || s.Resolved != nil {
+	if s.pos >= 0 || len(s.entries) != 1 || len(s.lacks) != 1 || s.until != 0 || s.Resolved != nil {
 		return
 	}
 	e := s.Head()

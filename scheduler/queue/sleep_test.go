@@ -14,7 +14,7 @@ func TestSleeperIsTheSame(t *testing.T) {
 	q := New()
 	q.Add(Entry{ID: id("t"), Priority: -3, Submitted: 1 << 60, Conflicts: 2}, textKey("s"))
 	s := q.shapes[textKey("s")]
-	s.Seen, s.Cursor, s.Node = 7, 1<<40, 5
+	s.Seen, s.Cursor, s.node = 7, 1<<40, 5
 	q.Rest(s)
 	q.Wait(s, []types.ResourceID{"d:x"})
 	q.Sleep(s)
