@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/scheduler/queue"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -214,7 +216,7 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 		// The draft had no capacity to bind the task; the next one has.
 		g.Phase, c.first = types.Accumulating, true
 	}
-	if !sameGrant(g, x.Grant.V) {
+	if !grants.Equal(g, x.Grant.V) {
 		d.accumulate(c.view, x, g)
 		if x.task == nil {
 			c.queue.Remove(x.key())
@@ -227,7 +229,7 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 // and keep the pool from all others.
 func (c *Core) overPools(x claimant) bool {
 	sums := make(map[*cluster.Pool]types.Quantity)
-	for _, b := range BundleOrder(c.view, x.Reservation) {
+	for _, b := range grants.BundleOrder(c.view, x.Reservation) {
 		for _, need := range b.Needs {
 			if p := c.view.Pool(need.ID); p != nil {
 				if sums[p] = sums[p].Add(need.Amount); sums[p] > p.Capacity() {
@@ -276,12 +278,12 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 	}
 	c.maySearch(&c.accum.places)
 	c.releaseGrant(d, g)
-	p := packing{core: c, draft: d, spots: BundleOrder(c.view, r)}
+	p := packing{core: c, draft: d, spots: grants.BundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
 	if placed := p.place(0); !placed || !d.grant(r, p.spots, 2*len(g.Nodes)+1) {
 		for _, x := range p.spots {
 			if placed {
-				d.giveBack(x.node, x.holds)
+				d.giveBack(x.Node, x.Holds)
 			}
 		}
 		c.reacquireGrant(d, g)

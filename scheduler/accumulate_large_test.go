@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -29,8 +31,8 @@ func TestAccumulatesOnVeryManyNodes(t *testing.T) {
 		t.Fatalf("its grant is %s, on %d nodes", g.Phase, len(g.Nodes))
 	}
 	for _, at := range b.grant().Nodes {
-		if HeldOf(at.Holds, "cpu") != 600 {
-			t.Fatalf("it holds %d of %s", HeldOf(at.Holds, "cpu"), at.Node)
+		if grants.HeldOf(at.Holds, "cpu") != 600 {
+			t.Fatalf("it holds %d of %s", grants.HeldOf(at.Holds, "cpu"), at.Node)
 		}
 	}
 	b.expect("small", "pending")

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -130,7 +132,7 @@ func TestWhatIsAheadTakesAPartOfWhatWasCollected(t *testing.T) {
 	b.task("b", map[string]types.Quantity{"cpu": 300, "lic": 1000})
 	b.settle()
 	b.reserve(bundleOf(map[string]types.Quantity{"cpu": 2000, "lic": 3000}))
-	if g := b.grant(); HeldOf(g.On("n1"), "cpu") != 500 || HeldOf(g.On("n1"), "d:lic") != 2000 {
+	if g := b.grant(); grants.HeldOf(g.On("n1"), "cpu") != 500 || grants.HeldOf(g.On("n1"), "d:lic") != 2000 {
 		t.Fatalf("it has collected %v", g.On("n1"))
 	}
 	b.task("high", map[string]types.Quantity{"cpu": 700, "lic": 2500}, func(t *types.Task) { t.Priority = 1 })
@@ -141,7 +143,7 @@ func TestWhatIsAheadTakesAPartOfWhatWasCollected(t *testing.T) {
 	b.settle()
 	b.expect("high", "bound on n1")
 	b.expect("low", "pending")
-	if g := b.grant(); HeldOf(g.On("n1"), "cpu") != 100 || HeldOf(g.On("n1"), "d:lic") != 500 {
+	if g := b.grant(); grants.HeldOf(g.On("n1"), "cpu") != 100 || grants.HeldOf(g.On("n1"), "d:lic") != 500 {
 		t.Errorf("it has %v left", g.On("n1"))
 	}
 	b.exited("high")

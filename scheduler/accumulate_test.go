@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -308,7 +310,7 @@ func TestBundlesAreSearchedForInTurn(t *testing.T) {
 	}
 	b.see()
 	p := packing{core: b.core, draft: NewDraft(b.core.view, b.store.Limits(), 1)}
-	p.spots = BundleOrder(b.core.view, &cluster.Reservation{ID: clusterID("d", "r"), Info: cluster.Cell[types.Reservation]{V: r}})
+	p.spots = grants.BundleOrder(b.core.view, &cluster.Reservation{ID: clusterID("d", "r"), Info: cluster.Cell[types.Reservation]{V: r}})
 	if p.looks = looksBack; !p.place(0) || b.core.window.cursor == 0 {
 		t.Error("it begins where it began")
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/scheduler/queue"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -89,7 +91,7 @@ func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 			g.Phase = types.Collecting
 		}
 	}
-	if sameGrant(g, r.Grant.V) {
+	if grants.Equal(g, r.Grant.V) {
 		return
 	}
 	d.dependOn(r)
@@ -102,11 +104,11 @@ func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 // roomToHandOver reports whether the draft has space for one grant of all that r collects, and for
 // the hand-over. It then has space to collect any part of it.
 func (d *Draft) roomToHandOver(r *cluster.Reservation) bool {
-	spots := BundleOrder(d.view, r)
+	spots := grants.BundleOrder(d.view, r)
 	nodes, pools := make(map[string]struct{}), make(map[types.ResourceID]struct{})
 	for i := range spots {
-		spots[i].node = d.view.Nodes[r.Info.V.Bundles[spots[i].Index].Node]
-		nodes[spots[i].node.Name] = struct{}{}
+		spots[i].Node = d.view.Nodes[r.Info.V.Bundles[spots[i].Index].Node]
+		nodes[spots[i].Node.Name] = struct{}{}
 		for _, x := range spots[i].Needs {
 			if d.view.Pool(x.ID) != nil {
 				pools[x.ID] = struct{}{}
@@ -159,7 +161,7 @@ func (c *Core) roomIsMade(x claimant) bool {
 func (c *Core) directed(r *cluster.Reservation) *types.Grant {
 	var g *types.Grant
 	if r.Grant.V != nil {
-		g = cloneGrant(r.Grant.V)
+		g = grants.Clone(r.Grant.V)
 	} else {
 		g = claimant{Reservation: r}.newGrant(c.now)
 		g.Phase = types.Collecting
@@ -185,8 +187,8 @@ func (c *Core) findsMore(d *Draft, r *cluster.Reservation, g *types.Grant) bool 
 	whole := true
 	for _, at := range g.Nodes {
 		n := c.view.Nodes[at.Node]
-		for _, x := range WantedOn(c.view, r, g, at.Node) {
-			if HeldOf(at.Holds, x.ID) >= x.Sum() {
+		for _, x := range grants.WantedOn(c.view, r, g, at.Node) {
+			if grants.HeldOf(at.Holds, x.ID) >= x.Sum() {
 				continue
 			}
 			whole = false

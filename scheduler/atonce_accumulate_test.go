@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -34,7 +36,7 @@ func TestAtOnceInsteadOfAccumulating(t *testing.T) {
 	for job, want := range map[string]types.GrantPhase{"j": types.Granted, "k": types.Accumulating} {
 		b := gangWaits(t)
 		b.laterEnded("a1")
-		if g := b.grantAt("gang"); g.Phase != types.Accumulating || HeldOf(g.On("n1"), "cpu") != 500 {
+		if g := b.grantAt("gang"); g.Phase != types.Accumulating || grants.HeldOf(g.On("n1"), "cpu") != 500 {
 			t.Fatalf("it has %+v", g)
 		}
 		b.collectsNow("r", job, map[string]types.Quantity{"n1": 1000})
@@ -71,7 +73,7 @@ func TestAccumulatedGivesWay(t *testing.T) {
 			})
 			b.settle()
 			b.laterEnded("a1")
-			if g := b.grantAt("gang"); g.Phase != types.Accumulating || HeldOf(g.On("n1"), "cpu") != 500 {
+			if g := b.grantAt("gang"); g.Phase != types.Accumulating || grants.HeldOf(g.On("n1"), "cpu") != 500 {
 				t.Fatalf("it has %+v", g)
 			}
 			asks := map[string]types.Quantity{"cpu": 1000}
@@ -90,16 +92,16 @@ func TestAccumulatedGivesWay(t *testing.T) {
 			if c.gives && !c.pool {
 				on = "n2" // the claimant has begun there instead
 			}
-			if gave := HeldOf(gang.On("n1"), "cpu") == 0 || c.pool && HeldOf(gang.On("n1"), "d:lic") == 0; gave != c.gives {
+			if gave := grants.HeldOf(gang.On("n1"), "cpu") == 0 || c.pool && grants.HeldOf(gang.On("n1"), "d:lic") == 0; gave != c.gives {
 				t.Errorf("it has %+v, and what collects at once %+v", gang, r)
 			}
-			if got := HeldOf(r.On(c.on), "cpu") > 0 || HeldOf(r.On(c.on), "d:lic") > 0; got != c.gives {
+			if got := grants.HeldOf(r.On(c.on), "cpu") > 0 || grants.HeldOf(r.On(c.on), "d:lic") > 0; got != c.gives {
 				t.Errorf("what collects at once has %+v", r)
 			}
 			b.del(controlplane.ReservationKey("d", "r"))
 			b.settle()
 			b.laterEnded("b1")
-			if g := b.grantAt("gang"); g.Phase != types.Accumulating || HeldOf(g.On(on), "cpu") != 500 || HeldOf(g.On(on), "d:lic") != 1000 {
+			if g := b.grantAt("gang"); g.Phase != types.Accumulating || grants.HeldOf(g.On(on), "cpu") != 500 || grants.HeldOf(g.On(on), "d:lic") != 1000 {
 				t.Errorf("after that it has %+v", g)
 			}
 		})
@@ -115,7 +117,7 @@ func TestAccumulatedGivesWayHere(t *testing.T) {
 		b.task("large", map[string]types.Quantity{"cpu": 1000}, func(t *types.Task) { t.Accumulate, t.Later = true, &types.Later{Raised: 5} })
 		b.settle()
 		b.laterEnded("a1")
-		if g := b.grantAt("large"); g.Phase != types.Accumulating || HeldOf(g.On("n1"), "cpu") != 500 {
+		if g := b.grantAt("large"); g.Phase != types.Accumulating || grants.HeldOf(g.On("n1"), "cpu") != 500 {
 			t.Fatalf("it has %+v", g)
 		}
 		bundle := bundleOf(map[string]types.Quantity{"cpu": 1000})
@@ -124,7 +126,7 @@ func TestAccumulatedGivesWayHere(t *testing.T) {
 			Accumulate: true, AtOnce: true, Job: "k", Submitted: b.now.UnixNano(), Priority: 1, Bundles: []types.Bundle{bundle},
 		})
 		b.settle()
-		if got := HeldOf(b.grantAt("large").On("n1"), "cpu"); got != want {
+		if got := grants.HeldOf(b.grantAt("large").On("n1"), "cpu"); got != want {
 			t.Errorf("beside that of namespace %s it has %d, not %d", ns, got, want)
 		}
 	}

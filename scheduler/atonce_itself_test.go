@@ -3,6 +3,8 @@ package scheduler
 import (
 	"testing"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -21,12 +23,12 @@ func TestCollectsForItself(t *testing.T) {
 	b.settle()
 	b.exited("a1")
 	b.settle()
-	if g := b.grantAt("r"); g.Phase != types.Collecting || HeldOf(g.On("n1"), "cpu") != 500 {
+	if g := b.grantAt("r"); g.Phase != types.Collecting || grants.HeldOf(g.On("n1"), "cpu") != 500 {
 		t.Fatalf("its grant is %+v", g)
 	}
 	b.exited("a2")
 	b.settle()
-	if g := b.grantAt("r"); g.Phase != types.Granted || HeldOf(g.On("n1"), "cpu") != 1000 {
+	if g := b.grantAt("r"); g.Phase != types.Granted || grants.HeldOf(g.On("n1"), "cpu") != 1000 {
 		t.Fatalf("its grant is %+v", g)
 	}
 	b.expect("draws", "bound on n1")

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -66,7 +68,7 @@ func TestCollectsAtOnce(t *testing.T) {
 	b.exited("a1")
 	b.settle()
 	b.expect("other", "pending")
-	if g := b.grantAt("r"); g.Phase != types.Collecting || HeldOf(g.On("n1"), "cpu") != 500 {
+	if g := b.grantAt("r"); g.Phase != types.Collecting || grants.HeldOf(g.On("n1"), "cpu") != 500 {
 		t.Fatalf("its grant is %+v", g)
 	}
 	b.exited("a2")
@@ -132,12 +134,12 @@ func TestCollectTwoAtOnce(t *testing.T) {
 	b.exited("a1")
 	b.exited("b1")
 	b.settle()
-	if r, q := b.grantAt("r"), b.grantAt("q"); HeldOf(r.On("n1"), "cpu") != 500 || HeldOf(q.On("n1"), "cpu") != 0 || HeldOf(q.On("n2"), "cpu") != 500 {
+	if r, q := b.grantAt("r"), b.grantAt("q"); grants.HeldOf(r.On("n1"), "cpu") != 500 || grants.HeldOf(q.On("n1"), "cpu") != 0 || grants.HeldOf(q.On("n2"), "cpu") != 500 {
 		t.Fatalf("they have %+v and %+v", r, q)
 	}
 	b.del(controlplane.ReservationKey("d", "r"))
 	b.settle()
-	if q := b.grantAt("q"); HeldOf(q.On("n1"), "cpu") != 500 || q.Phase != types.Granted {
+	if q := b.grantAt("q"); grants.HeldOf(q.On("n1"), "cpu") != 500 || q.Phase != types.Granted {
 		t.Errorf("after the other was given up it has %+v", q) // no task of its job fits there
 	}
 	b.exited("a2")
@@ -185,7 +187,7 @@ func TestCollectsAllAtOnce(t *testing.T) {
 	b.collectsNow("r", "j", map[string]types.Quantity{"n1": 1000})
 	b.task("other", map[string]types.Quantity{"cpu": 500})
 	b.settle()
-	if g := b.grantAt("r"); g.Phase != types.Collecting || HeldOf(g.On("n1"), "cpu") != 1000 {
+	if g := b.grantAt("r"); g.Phase != types.Collecting || grants.HeldOf(g.On("n1"), "cpu") != 1000 {
 		t.Fatalf("its grant is %+v", g)
 	}
 	b.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 1})
@@ -220,7 +222,7 @@ func TestCollectsWhileInFlight(t *testing.T) {
 	b.done(collects, answer)
 	b.settle()
 	b.expect("small", "pending")
-	if g := b.grantAt("r"); HeldOf(g.On("n1"), "cpu") != 500 || HeldOf(g.On("n2"), "cpu") != 500 {
+	if g := b.grantAt("r"); grants.HeldOf(g.On("n1"), "cpu") != 500 || grants.HeldOf(g.On("n2"), "cpu") != 500 {
 		t.Errorf("its grant is %+v", g)
 	}
 }

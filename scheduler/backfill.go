@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
@@ -19,11 +21,11 @@ const lendable types.ResourceID = "<"
 // there; the zero time means unknown.
 func (c *Core) completion(r *cluster.Reservation, g *types.Grant) time.Time {
 	var latest time.Time
-	on := bundlesOn(g)
+	on := grants.BundlesOn(g)
 	for _, at := range g.Nodes {
 		n := c.view.Nodes[at.Node]
-		for _, x := range wanted(c.view, r, on[at.Node]) {
-			rest := x.Sum() - HeldOf(at.Holds, x.ID)
+		for _, x := range grants.Wanted(c.view, r, on[at.Node]) {
+			rest := x.Sum() - grants.HeldOf(at.Holds, x.ID)
 			when, ok := freedBy(n, x.ID, rest)
 			if !ok {
 				return time.Time{}
@@ -45,7 +47,7 @@ func freedBy(n *cluster.Node, rid types.ResourceID, amount types.Quantity) (time
 	var ends []end
 	for _, b := range n.Bindings {
 		if b.Info.V != nil && b.Info.V.MaxRun > 0 {
-			ends = append(ends, end{b.Info.V.Bound + int64(b.Info.V.MaxRun), HeldOf(b.Info.V.Holds, rid)})
+			ends = append(ends, end{b.Info.V.Bound + int64(b.Info.V.MaxRun), grants.HeldOf(b.Info.V.Holds, rid)})
 		}
 	}
 	slices.SortFunc(ends, func(a, b end) int { return int(min(1, max(-1, a.at-b.at))) })

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/scheduler/queue"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -105,7 +107,7 @@ func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 	if begins {
 		g = x.newGrant(c.now)
 	}
-	e, needs := c.queue.Entry(x.key()), Vectors(c.view, x.task)[0]
+	e, needs := c.queue.Entry(x.key()), grants.Vectors(c.view, x.task)[0]
 	if e == nil || c.inFlightOf(g) || !d.roomToClaim(g, needs) {
 		return false
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
@@ -97,14 +99,14 @@ func TestClaim(t *testing.T) {
 	b.settle()
 	b.over("large")
 	b.later(2 * time.Second)
-	if g := b.claim("large"); g.Phase != types.Accumulating || HeldOf(g.On("n1"), types.CPU) != 100 {
+	if g := b.claim("large"); g.Phase != types.Accumulating || grants.HeldOf(g.On("n1"), types.CPU) != 100 {
 		t.Fatalf("it has %+v", g)
 	}
 	b.task("small", map[string]types.Quantity{"cpu": 100})
 	b.exited("b")
 	b.settle()
 	b.expect("small", "pending")
-	if g := b.claim("large"); HeldOf(g.On("n1"), types.CPU) != 400 {
+	if g := b.claim("large"); grants.HeldOf(g.On("n1"), types.CPU) != 400 {
 		t.Errorf("it has %+v", g)
 	}
 	b.exited("a")
@@ -148,7 +150,7 @@ func TestClaimEnds(t *testing.T) {
 			b.task("large", map[string]types.Quantity{"cpu": 1000}, accumulates, func(t *types.Task) { t.Deadline = b.now.Add(time.Hour).UnixNano() })
 			b.settle()
 			b.later(2 * time.Second)
-			if g := b.claim("large"); HeldOf(g.On("n1"), types.CPU) != 900 {
+			if g := b.claim("large"); grants.HeldOf(g.On("n1"), types.CPU) != 900 {
 				t.Fatalf("it has %+v", g)
 			}
 			end(b)

@@ -1,22 +1,21 @@
 package scheduler
 
 import (
-	"slices"
-
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 
 // collect takes the free and wanted capacity, as much as fits into the draft. The remainder stays
 // reserved for the next draft. The grant is granted once nothing is missing.
 func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
-	devices, on := devicesRelied(c.view, r, g), bundlesOn(g)
+	devices, on := grants.DevicesRelied(c.view, r, g), grants.BundlesOn(g)
 	d.whole = len(on[""]) == 0
 	for i := range g.Nodes {
 		at := &g.Nodes[i]
 		d.whole = d.whole && c.view.Nodes[at.Node].Eligible()
-		for _, x := range wanted(c.view, r, on[at.Node]) {
+		for _, x := range grants.Wanted(c.view, r, on[at.Node]) {
 			switch {
 			case !c.view.Nodes[at.Node].Eligible() || d.holdsAll(at, x):
 			case d.roomToCollect(devices):
@@ -43,12 +42,12 @@ func (d *Draft) roomToCollect(devices int) bool { return d.room(nodeCompares+2+d
 
 // holdsAll reports whether a grant holds all of a wanted resource on a node. It returns false for
 // devices, because the devices may change: see collectDevices.
-func (d *Draft) holdsAll(at *types.GrantNode, x Want) bool {
-	return HeldOf(at.Holds, x.ID) >= x.Sum() && !x.chooses() && !d.madeOfDevices(d.view.Nodes[at.Node], x.ID)
+func (d *Draft) holdsAll(at *types.GrantNode, x grants.Want) bool {
+	return grants.HeldOf(at.Holds, x.ID) >= x.Sum() && !x.Chooses() && !d.madeOfDevices(d.view.Nodes[at.Node], x.ID)
 }
 
 // collectOn takes the free and wanted capacity on a node of a grant, if it is eligible.
-func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, wanted []Want) {
+func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, wanted []grants.Want) {
 	if !c.view.Nodes[at.Node].Eligible() {
 		return
 	}
@@ -59,12 +58,12 @@ func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, 
 
 // collectOne takes the free and wanted capacity of one resource on a node of a grant. It reports
 // whether the grant then holds all of it.
-func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode, x Want) bool {
+func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode, x grants.Want) bool {
 	n := c.view.Nodes[at.Node]
-	if d.madeOfDevices(n, x.ID) || x.chooses() {
+	if d.madeOfDevices(n, x.ID) || x.Chooses() {
 		return c.collectDevices(d, r, at, x)
 	}
-	rest := cluster.Need{ID: x.ID, Amount: x.Sum() - HeldOf(at.Holds, x.ID)}
+	rest := cluster.Need{ID: x.ID, Amount: x.Sum() - grants.HeldOf(at.Holds, x.ID)}
 	if rest.Amount <= 0 {
 		return true
 	}
@@ -76,77 +75,9 @@ func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode,
 		for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{rest}) {
 			d.Change.IfUnchanged(k.key, k.mod)
 		}
-		at.Holds = addHolding(at.Holds, h)
+		at.Holds = grants.Add(at.Holds, h)
 	}
 	return ok && h.Amount == rest.Amount
-}
-
-// Want is the demand for one resource of the bundles given to a node.
-type Want struct {
-	ID types.ResourceID
-	// Needs are those of the bundles, in their order.
-	Needs []cluster.Need
-}
-
-// add adds those of needs that are of its resource.
-func (w *Want) add(needs []cluster.Need) {
-	for _, x := range needs {
-		if x.ID == w.ID {
-			w.Needs = append(w.Needs, x)
-		}
-	}
-}
-
-// Sum is the total amount.
-func (w Want) Sum() types.Quantity {
-	var sum types.Quantity
-	for _, x := range w.Needs {
-		sum = sum.Add(x.Amount)
-	}
-	return sum
-}
-
-// bundlesOn returns the bundles of a grant by node.
-func bundlesOn(g *types.Grant) map[string][]int {
-	on := make(map[string][]int, len(g.Nodes))
-	for i, name := range g.Bundles {
-		on[name] = append(on[name], i)
-	}
-	return on
-}
-
-// WantedOn returns the demand of the bundles given to a node, sorted by resource.
-func WantedOn(v *cluster.View, r *cluster.Reservation, g *types.Grant, node string) []Want {
-	var bundles []int
-	for i, name := range g.Bundles {
-		if name == node {
-			bundles = append(bundles, i)
-		}
-	}
-	return wanted(v, r, bundles)
-}
-
-// wanted returns the demand of bundles on the node that they share, sorted by resource.
-func wanted(v *cluster.View, r *cluster.Reservation, bundles []int) []Want {
-	var out []Want
-	for _, i := range bundles {
-		for _, x := range bundleNeeds(v, r.ID.Namespace, r.Info.V.Bundles[i]) {
-			if x.ID.IsPlacement() || x.Amount == 0 {
-				continue
-			}
-			at, ok := slices.BinarySearchFunc(out, x.ID, func(w Want, rid types.ResourceID) int { return compareResource(w.ID, rid) })
-			if !ok {
-				out = slices.Insert(out, at, Want{ID: x.ID})
-			}
-			out[at].Needs = append(out[at].Needs, x)
-		}
-	}
-	return out
-}
-
-// chooses reports whether the Want restricts the devices.
-func (w Want) chooses() bool {
-	return slices.ContainsFunc(w.Needs, func(x cluster.Need) bool { return x.Devices != nil })
 }
 
 // collectable returns the free part of x, which is not made of devices, on n. ok is false if none
@@ -173,40 +104,4 @@ func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.H
 		}
 	}
 	return h, false
-}
-
-func HeldOf(holds []types.Holding, rid types.ResourceID) types.Quantity {
-	var sum types.Quantity
-	for _, h := range holds {
-		if h.Resource == rid {
-			sum += h.Amount
-		}
-	}
-	return sum
-}
-
-// addHolding adds h to the holding of the same resource, without changing holds.
-func addHolding(holds []types.Holding, h types.Holding) []types.Holding {
-	var pools []types.Holding
-	sum := &types.Allocated{}
-	for _, x := range append(slices.Clone(holds), h) {
-		if x.Cluster {
-			pools = append(pools, x)
-			continue
-		}
-		sum.Take(x)
-	}
-	for _, x := range mergePools(pools) {
-		x.Cluster = true
-		sum.Holds = append(sum.Holds, x)
-	}
-	return sum.Holds
-}
-
-func mergePools(pools []types.Holding) []types.Holding {
-	sum := &types.Allocated{}
-	for _, x := range pools {
-		sum.Take(x)
-	}
-	return sum.Holds
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"pgregory.net/rapid"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -17,7 +19,7 @@ import (
 // collects are the devices that the reservation holds on a node.
 func (b *bench) collects(node string) string {
 	var out []string
-	for _, d := range devicesIn(b.grant().On(node), types.GPU) {
+	for _, d := range grants.Devices(b.grant().On(node), types.GPU) {
 		out = append(out, d.ID)
 	}
 	return strings.Join(out, " ")
@@ -108,7 +110,7 @@ func TestDividedDevicesAreAsTheyAreWanted(t *testing.T) {
 			d := schedulertest.GPU(i, rapid.SampledFrom([]string{"H100/x", "H100/y", "A100/x", "A100/y", "A100"}).Draw(t, "device"))
 			slots = append(slots, match.Slot{ID: d.ID, Capacity: whole, Used: rapid.SampledFrom([]types.Quantity{0, 0, 0, 300, whole}).Draw(t, "used"), Device: &d})
 		}
-		w := Want{ID: types.GPU}
+		w := grants.Want{ID: types.GPU}
 		for range rapid.IntRange(1, 4).Draw(t, "bundles") {
 			x := cluster.Need{ID: types.GPU, Amount: rapid.SampledFrom([]types.Quantity{300, 500, 1000, 2000}).Draw(t, "amount")}
 			switch rapid.IntRange(0, 3).Draw(t, "wants") {
@@ -119,7 +121,7 @@ func TestDividedDevicesAreAsTheyAreWanted(t *testing.T) {
 			}
 			w.Needs = append(w.Needs, x)
 		}
-		parts := w.parts()
+		parts := w.Parts()
 		free := types.Quantity(rapid.IntRange(0, 8000).Draw(t, "free"))
 		v := match.Divide(slots, free, parts)
 		if v.Sum() > free {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/scheduler/queue"
 
 	"pgregory.net/rapid"
@@ -373,7 +375,7 @@ func TestDeviceRequestsAreMetOrWait(t *testing.T) {
 				continue
 			}
 			for _, n := range b.core.view.Nodes {
-				for _, needs := range Vectors(b.core.view, task) {
+				for _, needs := range grants.Vectors(b.core.view, task) {
 					if b.couldHave(n.Name, needs[0].Devices, needs[0].Amount) {
 						rt.Fatalf("%s waits for %v, and %s has that", task.ID, needs[0], n.Name)
 					}

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"slices"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
@@ -48,9 +50,9 @@ func (c *Core) couldTake(r *cluster.Reservation, other *types.Grant) bool {
 	d.ReleaseGrant(other)
 	for i := range g.Nodes {
 		at := &g.Nodes[i]
-		for _, w := range WantedOn(c.view, r, g, at.Node) {
-			if has := HeldOf(at.Holds, w.ID); has < w.Sum() && c.holdsAt(other, at.Node, w.ID) {
-				if c.collectOn(d, r, at, []Want{w}); HeldOf(at.Holds, w.ID) > has {
+		for _, w := range grants.WantedOn(c.view, r, g, at.Node) {
+			if has := grants.HeldOf(at.Holds, w.ID); has < w.Sum() && c.holdsAt(other, at.Node, w.ID) {
+				if c.collectOn(d, r, at, []grants.Want{w}); grants.HeldOf(at.Holds, w.ID) > has {
 					return true
 				}
 			}
@@ -64,7 +66,7 @@ func (c *Core) couldTake(r *cluster.Reservation, other *types.Grant) bool {
 func (c *Core) holdsAt(g *types.Grant, node string, id types.ResourceID) bool {
 	anywhere := c.view.Pool(id) != nil
 	return slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool {
-		return (anywhere || at.Node == node) && HeldOf(at.Holds, id) > 0
+		return (anywhere || at.Node == node) && grants.HeldOf(at.Holds, id) > 0
 	})
 }
 
@@ -79,8 +81,8 @@ func (c *Core) lackedAbove(x claimant) map[shortage]bool {
 	out := make(map[shortage]bool)
 	for _, r := range c.above(x) {
 		for _, at := range r.Grant.V.Nodes {
-			for _, w := range WantedOn(c.view, r, r.Grant.V, at.Node) {
-				if HeldOf(at.Holds, w.ID) >= w.Sum() {
+			for _, w := range grants.WantedOn(c.view, r, r.Grant.V, at.Node) {
+				if grants.HeldOf(at.Holds, w.ID) >= w.Sum() {
 					continue
 				}
 				if c.view.Pool(w.ID) != nil {

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -62,7 +64,7 @@ func TestDoesNotBeginWhereItIsLacking(t *testing.T) {
 	b.del(controlplane.ReservationKey("d", "r"))
 	b.settle()
 	b.later(2 * time.Second)
-	if g := b.grantAt("gang"); HeldOf(g.On("n1"), "gpu") != 1000 {
+	if g := b.grantAt("gang"); grants.HeldOf(g.On("n1"), "gpu") != 1000 {
 		t.Errorf("after that it has %+v", g)
 	}
 }
@@ -75,12 +77,12 @@ func TestGivesWayForWhatIsTaken(t *testing.T) {
 	b.later(2 * time.Second)
 	b.roomFor(onNode("n1", aPair()))
 	b.later(2 * time.Second)
-	if g := b.grantAt("gang"); HeldOf(g.On("n1"), "gpu") != 1000 {
+	if g := b.grantAt("gang"); grants.HeldOf(g.On("n1"), "gpu") != 1000 {
 		t.Errorf("it has %+v", g)
 	}
 	b.exited("a")
 	b.later(2 * time.Second)
-	if g, gang := b.grantAt("r"), b.grantAt("gang"); HeldOf(g.On("n1"), "gpu") != 2000 || len(gang.Nodes) > 0 {
+	if g, gang := b.grantAt("r"), b.grantAt("gang"); grants.HeldOf(g.On("n1"), "gpu") != 2000 || len(gang.Nodes) > 0 {
 		t.Errorf("what collects at once has %+v, and the other %+v", g, gang)
 	}
 }
@@ -98,7 +100,7 @@ func TestGivesWayWhereTasksAreTaken(t *testing.T) {
 	b.put(controlplane.CordonKey("n2"), &types.Cordon{})
 	b.exited("a")
 	b.later(2 * time.Second)
-	if g := b.grantAt("gang"); HeldOf(g.On("n1"), "gpu") != 1000 {
+	if g := b.grantAt("gang"); grants.HeldOf(g.On("n1"), "gpu") != 1000 {
 		t.Errorf("it has %+v", g)
 	}
 }

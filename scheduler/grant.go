@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/scheduler/queue"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -11,14 +13,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
-
-// BundlePlacement is a bundle with its chosen node.
-type BundlePlacement struct {
-	Index int
-	node  *cluster.Node
-	Needs []cluster.Need
-	holds []types.Holding
-}
 
 // placeBundles grants a reservation if all its bundles fit, or moves the bundles of a granted one:
 // everything in this draft, or nothing.
@@ -29,7 +23,7 @@ func (c *Core) placeBundles(d *Draft, s *queue.Shape, r *cluster.Reservation) (o
 	if !d.empty() && !d.roomForGang(len(r.Info.V.Bundles)) {
 		return full, nil
 	}
-	p := packing{core: c, draft: d, spots: BundleOrder(c.view, r)}
+	p := packing{core: c, draft: d, spots: grants.BundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
 	if !p.place(0) {
 		result, lacks := c.grantCollected(d, r)
@@ -40,7 +34,7 @@ func (c *Core) placeBundles(d *Draft, s *queue.Shape, r *cluster.Reservation) (o
 	}
 	if !d.grant(r, p.spots, 0) {
 		for _, x := range p.spots {
-			d.Undo(x.node, x.holds)
+			d.Undo(x.Node, x.Holds)
 		}
 		if !d.empty() {
 			return full, nil
@@ -65,7 +59,7 @@ const looksBack = 2000
 type packing struct {
 	core    *Core
 	draft   *Draft
-	spots   []BundlePlacement
+	spots   []grants.BundlePlacement
 	looks   int
 	skipped bool // nodes or pools in flight might have fit
 }
@@ -109,82 +103,34 @@ func (p *packing) place(i int) bool {
 // put places the i-th bundle on n, then the following ones, or none of them.
 func (p *packing) put(i int, n *cluster.Node) bool {
 	x := &p.spots[i]
-	x.node, x.holds = n, p.draft.Hold(n, x.Needs)
-	p.draft.Take(n, x.holds)
+	x.Node, x.Holds = n, p.draft.Hold(n, x.Needs)
+	p.draft.Take(n, x.Holds)
 	if p.place(i + 1) {
 		return true
 	}
-	p.draft.Undo(n, x.holds)
+	p.draft.Undo(n, x.Holds)
 	return false
-}
-
-// BundleOrder resolves the bundles of a reservation. Bundles bound to a node come first. Those that
-// restrict the devices follow, because the others may leave none that match; then the largest.
-func BundleOrder(v *cluster.View, r *cluster.Reservation) []BundlePlacement {
-	var out []BundlePlacement
-	bundles := r.Info.V.Bundles
-	for i, b := range bundles {
-		if i > 0 && b.Node == bundles[i-1].Node && slices.Equal(b.Requests, bundles[i-1].Requests) && queue.SameDevices(b.Devices, bundles[i-1].Devices) {
-			out = append(out, BundlePlacement{Index: i, Needs: out[i-1].Needs}) // as in most gangs
-			continue
-		}
-		out = append(out, BundlePlacement{Index: i, Needs: bundleNeeds(v, r.ID.Namespace, b)})
-	}
-	slices.SortStableFunc(out, func(a, b BundlePlacement) int {
-		x, y := bundles[a.Index], bundles[b.Index]
-		if (x.Node == "") != (y.Node == "") {
-			return strings.Compare(y.Node, x.Node)
-		}
-		if c := match.CompareChoice(queue.FirstOf(x.Devices), queue.FirstOf(y.Devices)); c != 0 {
-			return c
-		}
-		for _, rid := range []types.ResourceID{types.GPU, types.Memory, types.CPU} {
-			if p, q := x.Requests.Get(string(rid)), y.Requests.Get(string(rid)); p != q {
-				return int(min(1, max(-1, q-p)))
-			}
-		}
-		return 0
-	})
-	return out
-}
-
-// bundleNeeds resolves a bundle, including its node.
-func bundleNeeds(v *cluster.View, ns string, b types.Bundle) []cluster.Need {
-	requests := b.Requests
-	if b.Node != "" {
-		requests = requests.Plus(types.Requests{{Name: "node/" + b.Node, Amount: 1}})
-	}
-	return v.BundleNeeds(ns, requests, b.Devices...)
-}
-
-func allIDs(spots []BundlePlacement) []types.ResourceID {
-	var out []types.ResourceID
-	for _, x := range spots {
-		out = append(out, idsOf(x.Needs)...)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // grant writes the grant of a fully placed reservation; false when the draft lacks space for it and
 // for more further compares and operations.
-func (d *Draft) grant(r *cluster.Reservation, spots []BundlePlacement, more int) bool {
-	return d.grantAs(r, grantOf(r, spots), spots, more)
+func (d *Draft) grant(r *cluster.Reservation, spots []grants.BundlePlacement, more int) bool {
+	return d.grantAs(r, grants.New(r, spots), spots, more)
 }
 
 // grantAs is grant for a grant that holds more than the placed spots.
-func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []BundlePlacement, more int) bool {
+func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []grants.BundlePlacement, more int) bool {
 	keys := d.reliedOnBy(r.ID.Namespace, spots)
 	nodes := make(map[*cluster.Node]struct{}, len(spots))
 	for _, x := range spots {
-		nodes[x.node] = struct{}{}
+		nodes[x.Node] = struct{}{}
 	}
 	if !d.room(2+nodeCompares*len(nodes)+len(keys)+more, 2+2*len(nodes)+more) {
 		return false
 	}
 	for _, x := range spots {
-		d.compareNode(x.node)
-		d.keep(x.node, x.holds)
+		d.compareNode(x.Node)
+		d.keep(x.Node, x.Holds)
 	}
 	for _, k := range keys {
 		d.Change.IfUnchanged(k.key, k.mod)
@@ -196,11 +142,11 @@ func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []BundlePl
 	d.granted[r.ID] = g
 	var resource, scoped types.ResourceID
 	for _, x := range spots {
-		for _, h := range x.holds {
+		for _, h := range x.Holds {
 			if h.Resource != resource { // most gangs repeat the resource
 				resource, scoped = h.Resource, h.Resource.Scope(ns, id)
 			}
-			d.offer(x.node, scoped, h.Amount)
+			d.offer(x.Node, scoped, h.Amount)
 		}
 	}
 	d.claim(r)
@@ -211,50 +157,18 @@ func (d *Draft) grantAs(r *cluster.Reservation, g *types.Grant, spots []BundlePl
 }
 
 // reliedOnBy returns the keys that spots depend on, each once.
-func (d *Draft) reliedOnBy(ns string, spots []BundlePlacement) []relied {
+func (d *Draft) reliedOnBy(ns string, spots []grants.BundlePlacement) []relied {
 	var keys []relied
 	for i, x := range spots {
-		same := func(y BundlePlacement) bool {
-			return y.node == x.node && len(x.Needs) > 0 && len(y.Needs) > 0 && &y.Needs[0] == &x.Needs[0]
+		same := func(y grants.BundlePlacement) bool {
+			return y.Node == x.Node && len(x.Needs) > 0 && len(y.Needs) > 0 && &y.Needs[0] == &x.Needs[0]
 		}
 		if !slices.ContainsFunc(spots[max(0, i-1):i], same) {
-			keys = d.alsoReliedOn(keys, ns, x.node, x.Needs)
+			keys = d.alsoReliedOn(keys, ns, x.Node, x.Needs)
 		}
 	}
 	slices.SortFunc(keys, func(a, b relied) int { return strings.Compare(a.key, b.key) })
 	return slices.Compact(keys)
-}
-
-// grantOf is the grant of placed spots; other bundles have no node.
-func grantOf(r *cluster.Reservation, spots []BundlePlacement) *types.Grant {
-	g := &types.Grant{Phase: types.Granted, Reservation: r.Info.Create, Bundles: make([]string, len(r.Info.V.Bundles))}
-	sums := make(map[string]*types.Allocated)
-	pools := make(map[string]*types.Allocated)
-	for _, x := range spots {
-		name := x.node.Name
-		g.Bundles[x.Index] = name
-		if sums[name] == nil {
-			sums[name], pools[name] = &types.Allocated{}, &types.Allocated{}
-			g.Nodes = append(g.Nodes, types.GrantNode{Node: name})
-		}
-		for _, h := range x.holds {
-			if h.Cluster {
-				pools[name].Take(h)
-			} else {
-				sums[name].Take(h)
-			}
-		}
-	}
-	slices.SortFunc(g.Nodes, func(a, b types.GrantNode) int { return strings.Compare(a.Node, b.Node) })
-	for i := range g.Nodes {
-		at := &g.Nodes[i]
-		at.Holds = sums[at.Node].Holds
-		for _, h := range pools[at.Node].Holds {
-			h.Cluster = true
-			at.Holds = append(at.Holds, h)
-		}
-	}
-	return g
 }
 
 // grantBehind returns the reservation that a scoped resource draws on.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -21,18 +23,18 @@ import (
 const grantRole = "grant"
 
 // beginGranting takes the first part of the fully placed bundles of a reservation, on their nodes.
-func (c *Core) beginGranting(d *Draft, r *cluster.Reservation, spots []BundlePlacement) (outcome, []types.ResourceID) {
+func (c *Core) beginGranting(d *Draft, r *cluster.Reservation, spots []grants.BundlePlacement) (outcome, []types.ResourceID) {
 	key := controlplane.LeaderKey(grantRole)
 	if c.view.Leaders[grantRole] != nil || c.view.UnreadMod(key) != 0 {
 		return stalled, nil
 	}
-	g := grantOf(r, spots)
+	g := grants.New(r, spots)
 	g.Phase, g.Since = types.Granting, c.now.UnixNano()
 	for i := range g.Nodes {
 		g.Nodes[i].Holds = nil
 	}
 	if !c.restFits(r, g) {
-		return noFit, allIDs(spots)
+		return noFit, grants.AllIDs(spots)
 	}
 	d.Change.IfUnchanged(key, 0)
 	d.put(key, &types.Leader{Holder: r.ID.String()}, 0)
@@ -58,7 +60,7 @@ func (c *Core) grantInParts(d *Draft) {
 
 // goOnGranting takes the next part of a reservation, or returns all of it.
 func (c *Core) goOnGranting(d *Draft, r *cluster.Reservation) {
-	g := cloneGrant(r.Grant.V)
+	g := grants.Clone(r.Grant.V)
 	switch {
 	case c.waitForGrant(d, r) || c.waitForPools(r):
 	case c.untargeted(g) || c.view.UnreadNamespace(r.ID.Namespace) || !c.restFits(r, g):
@@ -71,7 +73,7 @@ func (c *Core) goOnGranting(d *Draft, r *cluster.Reservation) {
 // waitForPools reports whether a pool that a reservation requests is in flight; the reservation is
 // then rechecked later.
 func (c *Core) waitForPools(r *cluster.Reservation) bool {
-	for _, x := range BundleOrder(c.view, r) {
+	for _, x := range grants.BundleOrder(c.view, r) {
 		for _, need := range x.Needs {
 			if p := c.view.Pool(need.ID); p != nil && c.whenUnlocked(p, r) {
 				return true
@@ -84,7 +86,7 @@ func (c *Core) waitForPools(r *cluster.Reservation) bool {
 // restFits reports whether all that a grant still lacks is free on its nodes.
 func (c *Core) restFits(r *cluster.Reservation, g *types.Grant) bool {
 	trial := NewDraft(c.view, controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
-	c.collect(trial, r, cloneGrant(g))
+	c.collect(trial, r, grants.Clone(g))
 	return trial.whole
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -65,7 +67,7 @@ func (b *bench) steps(n int) {
 // amountHeld is the cpu that a grant holds, on all nodes.
 func amountHeld(g *types.Grant) (sum types.Quantity) {
 	for _, at := range g.Nodes {
-		sum += HeldOf(at.Holds, "cpu")
+		sum += grants.HeldOf(at.Holds, "cpu")
 	}
 	return sum
 }

@@ -3,7 +3,8 @@ package scheduler
 import (
 	"maps"
 	"slices"
-	"strings"
+
+	"github.com/escher-sched/escher/scheduler/grants"
 
 	"github.com/escher-sched/escher/scheduler/queue"
 
@@ -22,7 +23,7 @@ import (
 // leaving returns the holdings of a grant on nodes that its bundles leave. held reports whether a
 // presumed network failure holds back others.
 func (c *Core) leaving(r *cluster.Reservation) (from []types.GrantNode, held bool) {
-	for _, at := range LeftNodes(c.view, r) {
+	for _, at := range grants.LeftNodes(c.view, r) {
 		if n := c.view.Nodes[at.Node]; n.Alive.Absent() && !n.Dead() && c.inStorm() {
 			held = true
 			continue
@@ -30,28 +31,6 @@ func (c *Core) leaving(r *cluster.Reservation) (from []types.GrantNode, held boo
 		from = append(from, at)
 	}
 	return from, held
-}
-
-// LeftNodes returns the holdings of a grant on nodes that its bundles leave.
-func LeftNodes(v *cluster.View, r *cluster.Reservation) []types.GrantNode {
-	if !r.Current() || r.Info.V.Lost != types.MoveBundles || r.Grant.V.Phase != types.Granted {
-		return nil
-	}
-	var out []types.GrantNode
-	for _, at := range r.Grant.V.Nodes {
-		n := v.Nodes[at.Node]
-		drained := n.Cordon.V != nil && (n.Cordon.V.Drain == types.DrainMove || n.Cordon.V.Drain == types.DrainFinish)
-		if !n.Alive.Absent() && !drained || n.Allocated.Unread() || drawnOn(r, n, at) || bidden(r, at.Node) {
-			continue
-		}
-		out = append(out, at)
-	}
-	return out
-}
-
-// bidden reports whether a bundle of the reservation requires a node.
-func bidden(r *cluster.Reservation, node string) bool {
-	return slices.ContainsFunc(r.Info.V.Bundles, func(b types.Bundle) bool { return b.Node == node })
 }
 
 // queueMove queues a granted reservation whose bundles move, and dequeues it if none do.
@@ -109,7 +88,7 @@ func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.Gra
 	if c.inFlightOf(from) {
 		return stalled, nil
 	}
-	p := packing{core: c, draft: d, spots: PlacementsOn(c.view, r, from)}
+	p := packing{core: c, draft: d, spots: grants.PlacementsOn(c.view, r, from)}
 	if !d.empty() && !d.roomForGang(len(p.spots)+len(nodes)) {
 		return full, nil
 	}
@@ -121,7 +100,7 @@ func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.Gra
 	}
 	for _, x := range p.spots {
 		if fits {
-			d.Undo(x.node, x.holds)
+			d.Undo(x.Node, x.Holds)
 		}
 	}
 	c.reacquireGrant(d, from)
@@ -133,25 +112,17 @@ func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.Gra
 	case p.skipped:
 		return stalled, nil
 	}
-	return noFit, allIDs(p.spots)
-}
-
-// PlacementsOn resolves the bundles of a reservation that are on the nodes of from.
-func PlacementsOn(v *cluster.View, r *cluster.Reservation, from *types.Grant) []BundlePlacement {
-	return slices.DeleteFunc(BundleOrder(v, r), func(x BundlePlacement) bool {
-		node := r.Grant.V.Bundles[x.Index]
-		return !slices.ContainsFunc(from.Nodes, func(at types.GrantNode) bool { return at.Node == node })
-	})
+	return noFit, grants.AllIDs(p.spots)
 }
 
 // move writes the grant of r with the released bundles at their spots; false when the draft lacks
 // space. It compares that the nodes are still gone or draining.
-func (d *Draft) move(r *cluster.Reservation, from *types.Grant, spots []BundlePlacement) bool {
+func (d *Draft) move(r *cluster.Reservation, from *types.Grant, spots []grants.BundlePlacement) bool {
 	more := 0
 	for _, at := range from.Nodes {
 		more += 3 + len(at.Holds)
 	}
-	if !d.grantAs(r, movedGrant(r.Grant.V, from, grantOf(r, spots)), spots, more) {
+	if !d.grantAs(r, grants.Moved(r.Grant.V, from, grants.New(r, spots)), spots, more) {
 		return false
 	}
 	for _, at := range from.Nodes {
@@ -163,27 +134,4 @@ func (d *Draft) move(r *cluster.Reservation, from *types.Grant, spots []BundlePl
 		}
 	}
 	return true
-}
-
-// movedGrant is g without its holdings on the nodes of from, and with those of to.
-func movedGrant(g, from, to *types.Grant) *types.Grant {
-	out := cloneGrant(g)
-	out.Nodes = slices.DeleteFunc(out.Nodes, func(at types.GrantNode) bool {
-		return slices.ContainsFunc(from.Nodes, func(gone types.GrantNode) bool { return gone.Node == at.Node })
-	})
-	for i, node := range to.Bundles {
-		if node != "" {
-			out.Bundles[i] = node
-		}
-	}
-	for _, at := range to.Nodes {
-		i, ok := slices.BinarySearchFunc(out.Nodes, at.Node, func(n types.GrantNode, name string) int { return strings.Compare(n.Node, name) })
-		if !ok {
-			out.Nodes = slices.Insert(out.Nodes, i, types.GrantNode{Node: at.Node})
-		}
-		for _, h := range at.Holds {
-			out.Nodes[i].Holds = addHolding(out.Nodes[i].Holds, h)
-		}
-	}
-	return out
 }

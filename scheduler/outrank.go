@@ -3,6 +3,8 @@ package scheduler
 import (
 	"math"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/scheduler/queue"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -117,11 +119,11 @@ func (c *Core) fitsWith(d *Draft, g *types.Grant, i int, needs []cluster.Need) b
 		if p := c.view.Pool(x.ID); p != nil {
 			free = d.PoolFree(p)
 			for _, at := range g.Nodes {
-				free = free.Add(HeldOf(at.Holds, x.ID))
+				free = free.Add(grants.HeldOf(at.Holds, x.ID))
 			}
 		} else {
 			free, known = d.Free(n, x.ID)
-			free = free.Add(HeldOf(holds, x.ID))
+			free = free.Add(grants.HeldOf(holds, x.ID))
 		}
 		if !known || free < x.Amount {
 			return false
@@ -142,10 +144,10 @@ func (c *Core) fitsInstead(at collected, n *cluster.Node, needs []cluster.Need) 
 // grantCollected grants a reservation that fits with collected capacity, if it precedes the
 // claimant.
 func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []types.ResourceID) {
-	p := packing{core: c, draft: d, spots: BundleOrder(c.view, r)}
+	p := packing{core: c, draft: d, spots: grants.BundleOrder(c.view, r)}
 	at, ok := c.collected(d)
 	if !ok || !at.x.outrankedBy(c.queue.Entry(queue.Key{ID: r.ID, Reservation: true})) {
-		return noFit, allIDs(p.spots)
+		return noFit, grants.AllIDs(p.spots)
 	}
 	if c.isInFlight(at) {
 		return stalled, nil
@@ -157,7 +159,7 @@ func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []type
 			return fits
 		}
 		for _, x := range p.spots {
-			d.Undo(x.node, x.holds)
+			d.Undo(x.Node, x.Holds)
 		}
 		return false
 	})
@@ -172,7 +174,7 @@ func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []type
 	case p.skipped:
 		return stalled, nil
 	}
-	return noFit, allIDs(p.spots)
+	return noFit, grants.AllIDs(p.spots)
 }
 
 // lend returns the collected capacity, calls place, and takes back the remainder; if place fails,
@@ -189,7 +191,7 @@ func (c *Core) lend(d *Draft, at collected, place func() bool) bool {
 		c.reacquireGrant(d, lent)
 		return false
 	}
-	after, bundles := cloneGrant(at.g), bundlesOn(at.g)
+	after, bundles := grants.Clone(at.g), grants.BundlesOn(at.g)
 	for i := range after.Nodes {
 		on := &after.Nodes[i]
 		n := c.view.Nodes[on.Node]
@@ -200,7 +202,7 @@ func (c *Core) lend(d *Draft, at collected, place func() bool) bool {
 		default:
 			d.keep(n, on.Holds)
 			on.Holds = nil
-			c.collectOn(d, at.x.Reservation, on, wanted(c.view, at.x.Reservation, bundles[on.Node]))
+			c.collectOn(d, at.x.Reservation, on, grants.Wanted(c.view, at.x.Reservation, bundles[on.Node]))
 		}
 		c.note(d, n)
 	}
@@ -305,7 +307,7 @@ func (c *Core) wakeOutranking(d *Draft, x claimant) {
 				continue
 			}
 			free, _ := d.Free(p.node, h.Resource)
-			c.queue.WakeIf(h.Resource, free.Add(HeldOf(holds, h.Resource)), func(s *queue.Shape) bool {
+			c.queue.WakeIf(h.Resource, free.Add(grants.HeldOf(holds, h.Resource)), func(s *queue.Shape) bool {
 				return x.outrankedBy(s.Head()) && fitsAny(d, p.node, s, holds)
 			})
 		}
@@ -322,7 +324,7 @@ func fitsAny(d *Draft, n *cluster.Node, s *queue.Shape, collected []types.Holdin
 		enough := true
 		for _, x := range needs {
 			free, _ := d.Free(n, x.ID)
-			enough = enough && (d.view.Pool(x.ID) != nil || free.Add(HeldOf(collected, x.ID)) >= x.Amount)
+			enough = enough && (d.view.Pool(x.ID) != nil || free.Add(grants.HeldOf(collected, x.ID)) >= x.Amount)
 		}
 		if enough {
 			return true

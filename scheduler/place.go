@@ -3,6 +3,8 @@ package scheduler
 import (
 	"strings"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/scheduler/queue"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -115,7 +117,7 @@ func (c *Core) placeAnew(d *Draft, s *queue.Shape, t *cluster.Task) (outcome, []
 	var lacks []types.ResourceID
 	inFlight := false
 	for i, needs := range c.needsOf(s, t) {
-		if at := AllowedAt(t.Info.V, i); at > c.now.UnixNano() {
+		if at := grants.AllowedAt(t.Info.V, i); at > c.now.UnixNano() {
 			c.queue.WakeAt(s, at)
 			continue
 		}
@@ -127,7 +129,7 @@ func (c *Core) placeAnew(d *Draft, s *queue.Shape, t *cluster.Task) (outcome, []
 			}
 			if d.empty() {
 				// It exceeds a transaction. It may rely on fewer keys later.
-				return noFit, idsOf(needs)
+				return noFit, grants.IDs(needs)
 			}
 			return full, nil
 		}
@@ -140,7 +142,7 @@ func (c *Core) placeAnew(d *Draft, s *queue.Shape, t *cluster.Task) (outcome, []
 			skipped = true
 		}
 		if inFlight = inFlight || skipped; c.outranks(d, t) {
-			short = idsOf(needs) // what it lacks may have been collected, and then it lacks the rest
+			short = grants.IDs(needs) // what it lacks may have been collected, and then it lacks the rest
 		}
 		lacks = append(lacks, short...)
 	}
@@ -153,14 +155,6 @@ func (c *Core) placeAnew(d *Draft, s *queue.Shape, t *cluster.Task) (outcome, []
 	return noFit, lacks
 }
 
-// AllowedAt is when a task may take alternative i, in Unix nanoseconds.
-func AllowedAt(t *cluster.TaskValue, i int) int64 {
-	if i >= len(t.Alternatives) {
-		return 0
-	}
-	return t.Submitted + int64(t.Alternatives[i].After)
-}
-
 // needsOf returns the needs of each alternative of the tasks of a shape.
 func (c *Core) needsOf(s *queue.Shape, t *cluster.Task) [][]cluster.Need {
 	at := int64(0)
@@ -168,22 +162,9 @@ func (c *Core) needsOf(s *queue.Shape, t *cluster.Task) [][]cluster.Need {
 		at = ns.Mod
 	}
 	if s.Resolved == nil || s.ResolvedAt != at {
-		s.Resolved, s.ResolvedAt = Vectors(c.view, t), at
+		s.Resolved, s.ResolvedAt = grants.Vectors(c.view, t), at
 	}
 	return s.Resolved
-}
-
-// Vectors returns the complete request vector of each alternative of a task; one vector if it has
-// no alternatives.
-func Vectors(v *cluster.View, t *cluster.Task) [][]cluster.Need {
-	if len(t.Info.V.Alternatives) == 0 {
-		return [][]cluster.Need{v.Needs(t.ID.Namespace, t.Info.V.Requests, t.Info.V.Devices...)}
-	}
-	var out [][]cluster.Need
-	for _, a := range t.Info.V.Alternatives {
-		out = append(out, v.Needs(t.ID.Namespace, t.Info.V.Requests.Plus(a.Requests), t.Info.V.Devices...))
-	}
-	return out
 }
 
 // find returns a node for needs, or the resources to wait for. It returns an avoided node only if
@@ -240,7 +221,7 @@ func (c *Core) findOne(d *Draft, s *queue.Shape, needs []cluster.Need) (n *clust
 	if by != "" && !passed && look.shortOf == look.seen {
 		return nil, []types.ResourceID{by}, look.skipped
 	}
-	return nil, idsOf(needs), look.skipped
+	return nil, grants.IDs(needs), look.skipped
 }
 
 // findAnywhere searches all nodes. It checks the result of the index, and corrects the index if
@@ -326,17 +307,6 @@ func (c *Core) poolInFlight(d *Draft, needs []cluster.Need) bool {
 		}
 	}
 	return false
-}
-
-// anyNode is what a task without requests lacks when it finds no node.
-const anyNode types.ResourceID = ""
-
-func idsOf(needs []cluster.Need) []types.ResourceID {
-	out := []types.ResourceID{anyNode}
-	for _, x := range needs {
-		out = append(out, x.ID)
-	}
-	return out
 }
 
 // candidates returns the nodes worth visiting. These are the nodes with the rarest requested

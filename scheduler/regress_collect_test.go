@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -43,7 +45,7 @@ func (b *bench) collected() types.Quantity {
 	if r == nil || r.Grant.V == nil {
 		return 0
 	}
-	return HeldOf(r.Grant.V.On("n1"), types.CPU)
+	return grants.HeldOf(r.Grant.V.On("n1"), types.CPU)
 }
 
 // TestCollectsAfterARefusal: a collection refused because of an unrelated change happens without

@@ -3,9 +3,10 @@ package scheduler
 import (
 	"slices"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -74,7 +75,7 @@ func (d *Draft) release(r *cluster.Reservation) bool {
 			full = true
 		}
 		at.Whole = whole && next.Phase == types.Releasing
-		if whole || drawnOn(r, d.view.Nodes[at.Node], at) {
+		if whole || grants.DrawnOn(r, d.view.Nodes[at.Node], at) {
 			next.Nodes = append(next.Nodes, at)
 		}
 	}
@@ -104,16 +105,6 @@ func (d *Draft) release(r *cluster.Reservation) bool {
 	return true
 }
 
-// drawnOn reports whether a task draws on what a grant holds on node n.
-func drawnOn(r *cluster.Reservation, n *cluster.Node, at types.GrantNode) bool {
-	for _, h := range at.Holds {
-		if n.Used(h.Resource.Scope(r.ID.Namespace, r.ID.ID)) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // undrawn returns the holdings of a grant on a node that no task draws on, and the number of pools
 // among them.
 func (d *Draft) undrawn(r *cluster.Reservation, at types.GrantNode) (holds []types.Holding, pools int) {
@@ -121,7 +112,7 @@ func (d *Draft) undrawn(r *cluster.Reservation, at types.GrantNode) (holds []typ
 	for _, h := range at.Holds {
 		scoped := h.Resource.Scope(r.ID.Namespace, r.ID.ID)
 		h.Amount -= n.Used(scoped)
-		h.Devices = without(h.Devices, d.used(n, scoped))
+		h.Devices = grants.Without(h.Devices, d.used(n, scoped))
 		if h.Amount != 0 || len(h.Devices) > 0 {
 			holds = append(holds, h)
 			if h.Cluster {
@@ -158,15 +149,4 @@ func (d *Draft) returnSome(r *cluster.Reservation, at types.GrantNode) types.Gra
 		at.Holds = slices.DeleteFunc(slices.Clone(at.Holds), func(x types.Holding) bool { return x.Resource == h.Resource && x.Cluster == h.Cluster })
 	}
 	return at
-}
-
-// without returns shares minus the used ones.
-func without(shares, used []types.DeviceShare) []types.DeviceShare {
-	var out []types.DeviceShare
-	for _, s := range shares {
-		if rest := s.Share - match.ShareOf(used, s.ID); rest > 0 {
-			out = append(out, types.DeviceShare{ID: s.ID, Share: rest})
-		}
-	}
-	return out
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -73,7 +75,7 @@ func (c *Core) waiting() []Waiting {
 	entries := c.queue.All()
 	out := make([]Waiting, 0, len(entries))
 	for _, e := range entries {
-		lacks := slices.DeleteFunc(e.Shape.Lacking(), func(rid types.ResourceID) bool { return rid == anyNode || rid == lendable })
+		lacks := slices.DeleteFunc(e.Shape.Lacking(), func(rid types.ResourceID) bool { return rid == grants.AnyNode || rid == lendable })
 		out = append(out, Waiting{ID: e.ID, Reservation: e.Reservation, Lacks: lacks})
 	}
 	return out

@@ -2,9 +2,10 @@ package scheduler
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/escher-sched/escher/scheduler/grants"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -209,34 +210,14 @@ func (d *Draft) returnFromReleasing(b *cluster.Binding) {
 		}
 		ns, _, name := h.Resource.Split()
 		r := d.view.Reservations[cluster.ID{Namespace: ns, ID: name}]
-		if !ReturnsDrawn(r, b.Node.Name) {
+		if !grants.ReturnsDrawn(r, b.Node.Name) {
 			continue
 		}
 		d.Change.IfUnchanged(controlplane.GrantKey(ns, name), r.Grant.Mod)
-		base := []types.Holding{baseHolding(r.Grant.V, b.Node.Name, h)}
+		base := []types.Holding{grants.Base(r.Grant.V, b.Node.Name, h)}
 		d.giveBack(b.Node, base)
 		d.keep(b.Node, base)
 	}
-}
-
-// ReturnsDrawn reports whether drawn amounts of a reservation on a node return as tasks end: it is
-// being released, and its undrawn amounts there have returned.
-func ReturnsDrawn(r *cluster.Reservation, node string) bool {
-	if r == nil || r.Grant.V == nil || r.Grant.V.Phase != types.Releasing {
-		return false
-	}
-	return !slices.ContainsFunc(r.Grant.V.Nodes, func(at types.GrantNode) bool { return at.Whole && at.Node == node })
-}
-
-// baseHolding returns the part of a grant that a scoped holding on a node draws on.
-func baseHolding(g *types.Grant, node string, h types.Holding) types.Holding {
-	base := types.Holding{Resource: h.Resource.Unscoped(), Amount: h.Amount, Devices: h.Devices}
-	for _, x := range g.On(node) {
-		if x.Resource == base.Resource {
-			base.Cluster = x.Cluster
-		}
-	}
-	return base
 }
 
 // leaveBehind writes what a task provides on success, added to earlier amounts of this session.

@@ -1,20 +1,16 @@
 package scheduler
 
 import (
-	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/escher-sched/escher/scheduler/grants"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
 // The choice of nodes for a claimant: those closest to having the wanted capacity.
-
-// sameGrant reports whether a grant equals the written one.
-func sameGrant(g, written *types.Grant) bool {
-	return written != nil && bytes.Equal(types.Encode(0, g), types.Encode(0, written))
-}
 
 // untargeted reports whether a grant needs other nodes: a bundle has no node, or an ineligible one.
 func (c *Core) untargeted(g *types.Grant) bool {
@@ -29,7 +25,7 @@ func (c *Core) targets(d *Draft, x claimant) *types.Grant {
 	r := x.Reservation
 	g := x.newGrant(c.now)
 	if r.Grant.V != nil {
-		if g = cloneGrant(r.Grant.V); !c.untargeted(g) {
+		if g = grants.Clone(r.Grant.V); !c.untargeted(g) {
 			return g
 		}
 		if c.waitForGrant(d, r) {
@@ -51,7 +47,7 @@ func (c *Core) targets(d *Draft, x claimant) *types.Grant {
 // all have one then.
 func (c *Core) assign(d *Draft, x claimant, g *types.Grant) bool {
 	wanted, all := make(map[string]*wants), true
-	order, lacked := BundleOrder(c.view, x.Reservation), c.lackedAbove(x)
+	order, lacked := grants.BundleOrder(c.view, x.Reservation), c.lackedAbove(x)
 	for _, b := range order {
 		if name := g.Bundles[b.Index]; name != "" {
 			want(wanted, name, b.Needs)
@@ -129,13 +125,13 @@ func (c *Core) moveOn(d *Draft, x claimant, g *types.Grant) {
 	}
 	c.accum.progress = c.now.UnixNano()
 	i := slices.IndexFunc(g.Nodes, func(at types.GrantNode) bool {
-		return slices.ContainsFunc(WantedOn(c.view, x.Reservation, g, at.Node), func(w Want) bool { return HeldOf(at.Holds, w.ID) < w.Sum() })
+		return slices.ContainsFunc(grants.WantedOn(c.view, x.Reservation, g, at.Node), func(w grants.Want) bool { return grants.HeldOf(at.Holds, w.ID) < w.Sum() })
 	})
 	if i < 0 {
 		c.accum.resting, c.accum.round = true, c.accum.ended
 		return
 	}
-	from, moved := g.Nodes[i], cloneGrant(g)
+	from, moved := g.Nodes[i], grants.Clone(g)
 	moved.Nodes = slices.Delete(moved.Nodes, i, i+1)
 	for b, name := range moved.Bundles {
 		if name == from.Node {
@@ -213,13 +209,13 @@ func (c *Core) largeEnough(d *Draft, n *cluster.Node, needs []cluster.Need, want
 		if c.view.Pool(x.ID) != nil {
 			continue
 		}
-		all := Want{ID: x.ID, Needs: []cluster.Need{x}}
+		all := grants.Want{ID: x.ID, Needs: []cluster.Need{x}}
 		capacity, ok := c.view.Capacity(n, x.ID)
 		if wanted != nil {
 			capacity = capacity.Minus(wanted.Of(x.ID))
-			all.add(wanted.needs)
+			all.Add(wanted.needs)
 		}
-		if !ok || capacity < x.Amount || all.chooses() && !d.everHas(n, all) {
+		if !ok || capacity < x.Amount || all.Chooses() && !d.everHas(n, all) {
 			return false
 		}
 	}
@@ -231,7 +227,7 @@ func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted
 	least := 1.0
 	for _, x := range needs {
 		free, _ := d.Free(n, x.ID)
-		free = free.Add(HeldOf(held, x.ID))
+		free = free.Add(grants.HeldOf(held, x.ID))
 		if wanted != nil {
 			free = free.Minus(wanted.Of(x.ID))
 		}
@@ -240,14 +236,4 @@ func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted
 		}
 	}
 	return least
-}
-
-func cloneGrant(g *types.Grant) *types.Grant {
-	c := *g
-	c.Bundles = slices.Clone(g.Bundles)
-	c.Nodes = slices.Clone(g.Nodes)
-	for i := range c.Nodes {
-		c.Nodes[i].Holds = (&types.Allocated{Holds: g.Nodes[i].Holds}).Clone().Holds
-	}
-	return &c
 }

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"slices"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/scheduler/queue"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -66,7 +68,7 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 	x, ok := c.accumulating()
 	if ok {
 		holds = x.Grant.V.On(n.Name)
-		free = free.Add(HeldOf(holds, rid))
+		free = free.Add(grants.HeldOf(holds, rid))
 	}
 	steers := c.onlyAt(rid) == n
 	c.queue.WakeIf(rid, free, func(s *queue.Shape) bool {

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"slices"
 
+	"github.com/escher-sched/escher/scheduler/grants"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
@@ -114,7 +116,7 @@ func (c *Core) register(n *cluster.Node, s *nodeState) bool {
 // wakeNode wakes the shapes that may fit on a node that became eligible or larger.
 func (c *Core) wakeNode(n *cluster.Node) {
 	c.log(n)
-	c.queue.Wake(anyNode)
+	c.queue.Wake(grants.AnyNode)
 	for _, r := range n.Info.V.Capacity {
 		c.queue.Wake(types.ResourceID(r.Name))
 	}
@@ -166,7 +168,7 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 	logged := false
 	for _, h := range before.Holds {
 		// The amount may be equal, but on other devices.
-		given := without(h.Devices, after.DevicesOf(h.Resource))
+		given := grants.Without(h.Devices, after.DevicesOf(h.Resource))
 		if after.Of(h.Resource) >= h.Amount && len(given) == 0 {
 			continue
 		}
@@ -200,7 +202,7 @@ func (c *Core) noteAllocated(n *cluster.Node, before, after *types.Allocated) (g
 			if w.Amount == x.Amount && slices.Equal(w.Devices, x.Devices) {
 				continue
 			}
-			given = given || x.Amount < w.Amount || len(without(w.Devices, x.Devices)) > 0
+			given = given || x.Amount < w.Amount || len(grants.Without(w.Devices, x.Devices)) > 0
 		}
 		c.noteOf(c.blank, n, rid)
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -73,9 +74,9 @@ func (c *Core) waitFor(d *Draft, v verdict, t *cluster.Task, b *cluster.Binding)
 		if c.whenUnlocked(r, b) {
 			return true
 		}
-		if ReturnsDrawn(r, b.Node.Name) {
+		if grants.ReturnsDrawn(r, b.Node.Name) {
 			// Drawn amounts return to where the grant had them from.
-			base := baseHolding(r.Grant.V, b.Node.Name, h)
+			base := grants.Base(r.Grant.V, b.Node.Name, h)
 			if base.Cluster && c.whenIdle(c.view.PoolOf(base.Resource), b) {
 				return true
 			}

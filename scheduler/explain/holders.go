@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -168,7 +169,7 @@ func (e *explainer) grantHolds(r *cluster.Reservation, node string, rid types.Re
 		h.Priority = r.Info.V.Priority
 	}
 	out := holding(h, g.On(node), e.v.Nodes[node], rid, pool)
-	if len(out) > 0 && scheduler.ReturnsDrawn(r, node) {
+	if len(out) > 0 && grants.ReturnsDrawn(r, node) {
 		// The grant only holds what tasks still draw on.
 		out[0].Quantity = e.v.Nodes[node].Used(rid.Scope(r.ID.Namespace, r.ID.ID))
 		out[0].Amount = out[0].Quantity.Format(rid)
@@ -186,7 +187,7 @@ func (e *explainer) draftHolds(node string, rid types.ResourceID) []why.Holder {
 		if node != "" && b.Node != node || t == nil {
 			continue
 		}
-		for _, x := range scheduler.Vectors(e.v, t)[b.Alternative] {
+		for _, x := range grants.Vectors(e.v, t)[b.Alternative] {
 			if x.ID == rid {
 				out = append(out, why.Holder{
 					Kind: why.KindTask, ID: b.Task.ID, Namespace: b.Task.Namespace, Resource: rid, Node: b.Node, Quantity: x.Amount,

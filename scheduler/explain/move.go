@@ -6,13 +6,13 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 
 // moves says which nodes a granted reservation leaves, and what its bundles there wait for.
 func (e *explainer) moves(r *cluster.Reservation, from []types.GrantNode) string {
-	spots := scheduler.PlacementsOn(e.v, r, &types.Grant{Nodes: from})
+	spots := grants.PlacementsOn(e.v, r, &types.Grant{Nodes: from})
 	text := fmt.Sprintf("What it has on %s, %s, moves", list(nodeNames(from)), e.whyLeft(from))
 	for i, s := range spots {
 		if n := e.firstFit(s.Needs); n != nil {
@@ -63,7 +63,7 @@ func (e *explainer) moving(t *cluster.Task, x *why.Explanation) {
 			continue
 		}
 		seen[r.ID.ID] = true
-		if from := scheduler.LeftNodes(e.v, r); len(from) > 0 {
+		if from := grants.LeftNodes(e.v, r); len(from) > 0 {
 			note(x, "Reservation %s: %s", r.ID.ID, e.moves(r, from))
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -145,7 +145,7 @@ func firstWaiting(groups []why.Group, ns string) cluster.ID {
 // refusal says what a task lacks on a node, by its first alternative.
 func (e *explainer) refusal(n *cluster.Node, t *cluster.Task) string {
 	first := ""
-	for _, needs := range scheduler.Vectors(e.v, t) {
+	for _, needs := range grants.Vectors(e.v, t) {
 		e.looks++
 		reason := rejection(t.ID.Namespace, e.candidate(n, needs))
 		if rid, short := e.d.PoolShort(needs); short && reason == "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -128,7 +129,7 @@ func (e *explainer) granted(r *cluster.Reservation, x *why.Explanation) {
 	x.Reason = because(why.Granted, fmt.Sprintf("It is granted, on %s: %s", list(at), plural(len(x.Holders), "1 task draws on it", fmt.Sprintf("%d tasks draw on it", len(x.Holders)))),
 		giveUp(r))
 	x.Nodes = at[:min(few, len(at))]
-	if from := scheduler.LeftNodes(e.v, r); len(from) > 0 {
+	if from := grants.LeftNodes(e.v, r); len(from) > 0 {
 		note(x, "%s", e.moves(r, from))
 	} else if len(dead) > 0 {
 		note(x, "Of its nodes, %s %s not alive: what it holds there is kept for it.", list(dead), is(len(dead)))
@@ -193,8 +194,8 @@ func (e *explainer) collected(r *cluster.Reservation, x *why.Explanation) []stri
 	var holders []why.Holder
 	for _, at := range r.Grant.V.Nodes {
 		n := e.v.Nodes[at.Node]
-		for _, w := range scheduler.WantedOn(e.v, r, r.Grant.V, at.Node) {
-			held := scheduler.HeldOf(at.Holds, w.ID)
+		for _, w := range grants.WantedOn(e.v, r, r.Grant.V, at.Node) {
+			held := grants.HeldOf(at.Holds, w.ID)
 			if held >= w.Sum() {
 				continue
 			}
@@ -219,7 +220,7 @@ func (e *explainer) collected(r *cluster.Reservation, x *why.Explanation) []stri
 // bundles places bundles like granting until one fits nowhere, and explains that one.
 func (e *explainer) bundles(r *cluster.Reservation, x *why.Explanation) {
 	e.admission(x)
-	spots := scheduler.BundleOrder(e.v, r)
+	spots := grants.BundleOrder(e.v, r)
 	for i, s := range spots {
 		if n := e.firstFit(s.Needs); n != nil {
 			e.d.Take(n, e.d.Hold(n, s.Needs))
@@ -316,7 +317,7 @@ func (e *explainer) roomWhenEmpty(r *cluster.Reservation) int {
 		of.d.Clear(n)
 	}
 	placed := 0
-	for _, x := range scheduler.BundleOrder(e.v, r) {
+	for _, x := range grants.BundleOrder(e.v, r) {
 		physical := slices.DeleteFunc(slices.Clone(x.Needs), func(y cluster.Need) bool { return !y.ID.Physical() })
 		for _, n := range of.nodes {
 			e.looks++

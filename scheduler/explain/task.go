@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -323,9 +324,9 @@ func requestsOf(t *cluster.TaskValue) []types.Requests {
 // findings searches a node for each alternative of a task.
 func (e *explainer) findings(t *cluster.Task) []*finding {
 	var out []*finding
-	for i, needs := range scheduler.Vectors(e.v, t) {
+	for i, needs := range grants.Vectors(e.v, t) {
 		f := e.find(t.ID.Namespace, needs)
-		if when := scheduler.AllowedAt(t.Info.V, i); when > e.now.UnixNano() {
+		if when := grants.AllowedAt(t.Info.V, i); when > e.now.UnixNano() {
 			f.allowed = time.Unix(0, when).UTC()
 		}
 		out = append(out, f)

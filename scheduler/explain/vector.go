@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/controlplane/why"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -112,7 +112,7 @@ func (e *explainer) candidate(n *cluster.Node, needs []cluster.Need) candidate {
 func (e *explainer) lack(n *cluster.Node, x cluster.Need) lack {
 	free, known := e.d.Free(n, x.ID)
 	// The capacity as the draft leaves it, including its own provided and granted amounts.
-	capacity := free.Add(scheduler.HeldOf(e.d.Holds(n), x.ID))
+	capacity := free.Add(grants.HeldOf(e.d.Holds(n), x.ID))
 	astray := false
 	if x.Devices != nil {
 		free, capacity = e.such(n, x, free)

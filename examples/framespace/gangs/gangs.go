@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
@@ -194,7 +195,7 @@ func (b *board) place(d *scheduler.Draft, g *gang, nodes []*cluster.Node, now ti
 			return false, nil // it is about to fail
 		}
 		if shape := queue.TaskText(t.ID.Namespace, t.Info.V); shape != s.shape || len(t.Info.V.Provides) > 0 {
-			needs := scheduler.Vectors(b.view, t)
+			needs := grants.Vectors(b.view, t)
 			s = search{shape: shape, needs: needs, from: make([]int, len(needs))}
 		}
 		n, alternative := s.find(d, g, t, nodes, now)
@@ -221,7 +222,7 @@ type search struct {
 // is none.
 func (s *search) find(d *scheduler.Draft, g *gang, t *cluster.Task, nodes []*cluster.Node, now time.Time) (n *cluster.Node, alternative int) {
 	for i, needs := range s.needs {
-		if at := scheduler.AllowedAt(t.Info.V, i); at > now.UnixNano() {
+		if at := grants.AllowedAt(t.Info.V, i); at > now.UnixNano() {
 			g.at = min(g.at, at)
 			continue
 		}
