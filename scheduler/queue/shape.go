@@ -8,10 +8,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TaskText is the common text of the tasks of a shape. Tasks with alternatives have one shape per
+// TaskText returns the text that all tasks of a shape have, and no others. Tasks with alternatives have one shape per
 // priority: the oldest one has the most allowed alternatives, and must be the head.
 func TaskText(ns string, t *cluster.TaskValue) string { return string(AppendTask(nil, ns, t)) }
 
+// AppendTask appends TaskText to b.
 func AppendTask(b []byte, ns string, t *cluster.TaskValue) []byte {
 	b = append(b, ns...)
 	b = appendRequests(b, t.Requests)
@@ -30,11 +31,12 @@ func AppendTask(b []byte, ns string, t *cluster.TaskValue) []byte {
 	return b
 }
 
-// ReservationText is the common text of the reservations of a shape.
+// ReservationText returns the text that all reservations of a shape have, and nothing else.
 func ReservationText(ns string, r *types.Reservation) string {
 	return string(AppendReservation(nil, ns, r))
 }
 
+// AppendReservation appends ReservationText to b.
 func AppendReservation(b []byte, ns string, r *types.Reservation) []byte {
 	b = append(append(b, '#'), ns...)
 	for _, x := range r.Bundles {
@@ -71,11 +73,4 @@ func appendRequests(b []byte, r types.Requests) []byte {
 // SameDevices reports whether two lists request the same devices.
 func SameDevices(a, b []types.DeviceRequest) bool {
 	return len(a) == len(b) && (len(a) == 0 || bytes.Equal(appendDevices(nil, a), appendDevices(nil, b)))
-}
-
-func FirstOf(requests []types.DeviceRequest) *types.DeviceRequest {
-	if len(requests) == 0 {
-		return nil
-	}
-	return &requests[0]
 }
