@@ -179,11 +179,3 @@ func (c *Core) grantBehind(rid types.ResourceID) *cluster.Reservation {
 	ns, _, name := rid.Split()
 	return c.view.Reservations[cluster.ID{Namespace: ns, ID: name}]
 }
-
-// firstOf returns the first of the requests; nil if there are none.
-func firstOf(requests []types.DeviceRequest) *types.DeviceRequest {
-	if len(requests) == 0 {
-		return nil
-	}
-	return &requests[0]
-}

@@ -36,7 +36,7 @@ func BundleOrder(v *cluster.View, r *cluster.Reservation) []BundlePlacement {
 		if (x.Node == "") != (y.Node == "") {
 			return strings.Compare(y.Node, x.Node)
 		}
-		if c := match.CompareChoice(queue.FirstOf(x.Devices), queue.FirstOf(y.Devices)); c != 0 {
+		if c := match.CompareChoice(firstOf(x.Devices), firstOf(y.Devices)); c != 0 {
 			return c
 		}
 		for _, rid := range []types.ResourceID{types.GPU, types.Memory, types.CPU} {
@@ -246,3 +246,11 @@ func bidden(r *cluster.Reservation, node string) bool {
 
 // AnyNode is what a task without requests lacks when it finds no node.
 const AnyNode types.ResourceID = ""
+
+// firstOf returns the first of the requests; nil if there are none.
+func firstOf(requests []types.DeviceRequest) *types.DeviceRequest {
+	if len(requests) == 0 {
+		return nil
+	}
+	return &requests[0]
+}
