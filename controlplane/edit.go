@@ -78,8 +78,8 @@ func perform(ctx context.Context, s Store, reads ReadSet, edits ...edit) (int64,
 
 // failed prefixes an error with the action that failed. It keeps the class of the cause.
 func failed(edits []edit, err error) error {
-	text := edits[0].verb()
-	if len(edits) > 1 {
+	text, launches := edits[0].verb(), func(e edit) bool { _, ok := e.(*launch); return ok }
+	if len(edits) > 1 && (!launches(edits[0]) || slices.ContainsFunc(edits[1:], launches)) {
 		text = "commit"
 	}
 	return types.Errorf(types.ClassOf(err), "%s: %w", text, err)

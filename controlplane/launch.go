@@ -129,16 +129,17 @@ type launch struct {
 
 // newLaunch does every check that does not need the cluster.
 func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
-	stamp := time.Now().UnixNano()
+	stamp, action := time.Now().UnixNano(), "launch"
 	job, tag := withID(job)
 	made, specs, err := prepare(tasks, tag, c.store.Limits(), stamp)
 	errs := []error{err}
 	e := &launch{c: c, tasks: made, specs: specs, taken: make(map[string]int64)}
 	if job != nil {
 		errs = append(errs, e.setJob(*job, stamp))
+		action += " job " + cmp.Or(job.Name, job.ID)
 	}
 	if err := invalid(errs); err != nil {
-		return nil, types.Errorf(types.Invalid, "launch: %w", err)
+		return nil, types.Errorf(types.Invalid, "%s: %w", action, err)
 	}
 	for i := range made {
 		made[i].task.Job = e.jobID

@@ -269,7 +269,7 @@ func (e *set) sameSelector(kv KV) error {
 	if !Read(kv, &r) {
 		return nil
 	}
-	if r.Selector != nil && slices.Equal(r.Selector.Labels, e.where.Labels) {
+	if r.Selector != nil && slices.Equal(types.SortLabels(r.Selector.Labels), e.where.Labels) {
 		return nil
 	}
 	on := Where{}

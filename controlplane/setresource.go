@@ -90,6 +90,7 @@ type set struct {
 
 // newSet does every check that does not need the cluster.
 func (c *Client) newSet(name string, capacity types.Quantity, where Where, opts SetOptions) (*set, error) {
+	where.Labels = types.SortLabels(where.Labels)
 	errs := []error{types.ValidateEphemeral("name", name), where.validate()}
 	if capacity < 0 {
 		errs = append(errs, types.Errorf(types.Invalid, "capacity: %s is negative: give 0 to remove the resource, or more", capacity.Format(types.ResourceID(name))))

@@ -3,6 +3,7 @@ package controlplane_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +90,29 @@ func TestSetResourceOnLabels(t *testing.T) {
 	w.wantHas("x", caps{"n2": 1})
 	w.set("x", 4, controlplane.Where{Nodes: []string{"n1", "n2"}, Labels: []types.Label{{Name: "rack", Value: "r1"}}})
 	w.wantHas("x", caps{"n1": 4, "n2": 1})
+}
+
+// TestOrderOfLabelsHasNoMeaning: a resource is the same in whatever order its labels are written.
+func TestOrderOfLabelsHasNoMeaning(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "rack=r1", "disk=ssd")
+	rack, disk := types.Label{Name: "rack", Value: "r1"}, types.Label{Name: "disk", Value: "ssd"}
+	written := []types.Label{rack, disk, rack}
+	w.set("x", 5, controlplane.OnEvery(written...))
+	var r types.Resource
+	if !w.get(controlplane.ResourceKey("team", "x", "+"), &r) || !slices.Equal(r.Selector.Labels, []types.Label{disk, rack}) {
+		t.Errorf("stored is %+v", r.Selector)
+	}
+	if !slices.Equal(written, []types.Label{rack, disk, rack}) {
+		t.Errorf("the labels of the caller are %v", written)
+	}
+	before := w.store.Revision()
+	if w.set("x", 5, controlplane.OnEvery(disk, rack)); w.store.Revision() != before {
+		t.Error("another order wrote something")
+	}
+	w.put(controlplane.ResourceKey("team", "x", "+"), &types.Resource{Capacity: 5, Selector: &types.Selector{Labels: []types.Label{rack, disk}}})
+	w.set("x", 0, controlplane.OnEvery(disk, rack))
+	w.wantHas("x", caps{})
 }
 
 func TestSetResourceOfALifetime(t *testing.T) {

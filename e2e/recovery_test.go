@@ -341,7 +341,7 @@ func (r *recovery) nothingLeft(orphan string) {
 		}
 	}
 	if pids := withCommand("-id " + orphan); len(pids) > 0 {
-		r.t.Errorf("what is bound to nobody runs on: %v", pids)
+		r.t.Errorf("processes without a binding run on: %v", pids)
 	}
 	for id, pid := range r.others {
 		if text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); string(text) != "/bin/program\x00work\x001h\x00" {

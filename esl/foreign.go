@@ -55,7 +55,7 @@ func (p Foreign) Why(s *State, task string) why.Reason {
 	if t == nil || t.Phase() != types.Pending || s.View.Pool(rid) != nil || len(s.View.At(rid)) > 0 || s.View.Everywhere[rid] != nil {
 		return why.Reason{}
 	}
-	return why.Say(why.NoKeeper, "policy %s has not said yet where the task may run, as nobody has made %s: start the program that keeps it, unless it runs", p.Name, s.Own(""))
+	return why.Say(why.NoKeeper, "policy %s has not said yet where the task may run: its program has not created %s: start the program, unless it runs", p.Name, s.Own(""))
 }
 
 // foreign reports whether a kind has a domain.

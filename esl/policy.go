@@ -98,7 +98,7 @@ func (k Kinds) Read(p types.Policy) (Policy, error) {
 		return made, nil
 	}
 	if !ok {
-		return nil, types.Errorf(types.NotFound, "policy %q is unknown: use %s, or one with a domain, such as acme.com/even, that somebody serves", p.Kind, strings.Join(k.Names(), ", "))
+		return nil, types.Errorf(types.NotFound, "policy %q is unknown: use %s, or one with a domain, such as acme.com/even, that another program runs", p.Kind, strings.Join(k.Names(), ", "))
 	}
 	made := f()
 	if p.With == "" {

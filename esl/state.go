@@ -120,7 +120,7 @@ func (s *State) Collector() string {
 			continue
 		}
 		if id.Namespace != s.Namespace {
-			return "somebody of another namespace"
+			return "a task or reservation of another namespace"
 		}
 		return "reservation " + id.ID
 	}

@@ -36,7 +36,7 @@ func (c *Client) Submit(ctx context.Context, job controlplane.Job, policies ...P
 	}
 	done, err := t.InParts().Commit(ctx)
 	if err != nil {
-		return controlplane.Launched{}, types.Errorf(types.ClassOf(err), "submit %s: %w", nameOf(controlplane.Job{ID: cmp.Or(launched.Job, job.ID), Name: job.Name}), err)
+		return controlplane.Launched{}, err
 	}
 	launched.Revision, launched.Parts = done.Revision, done.Parts
 	return launched, nil
@@ -47,7 +47,7 @@ func (c *Client) Submit(ctx context.Context, job controlplane.Job, policies ...P
 func (c *Client) Prepare(ctx context.Context, job controlplane.Job, policies ...Policy) (*controlplane.Transaction, controlplane.Launched, error) {
 	e, err := c.Expand(ctx, job, Batch{}, policies...)
 	if err != nil {
-		return nil, controlplane.Launched{}, err
+		return nil, controlplane.Launched{}, types.Errorf(types.ClassOf(err), "submit %s: %w", nameOf(job), err)
 	}
 	t := c.Begin()
 	return t, e.Add(t), nil
@@ -97,11 +97,12 @@ type Batch struct {
 	Names []string
 }
 
-// Expand applies policies to a job, and writes nothing. Errors as of Submit.
+// Expand applies policies to a job, and writes nothing. Errors are those of Submit, without the name
+// of the job.
 func (c *Client) Expand(ctx context.Context, job controlplane.Job, batch Batch, policies ...Policy) (*Expanded, error) {
 	g, err := c.group(ctx, job, batch, policies)
 	if err != nil {
-		return nil, types.Errorf(types.ClassOf(err), "submit %s: %w", nameOf(job), err)
+		return nil, err
 	}
 	job.ID, job.GeneratedID = g.ID, job.GeneratedID || job.ID == ""
 	e := &Expanded{Group: g, job: job, kept: types.Policies{Job: g.ID, Session: job.Session}, reads: g.reads}

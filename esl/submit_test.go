@@ -85,6 +85,8 @@ func TestSubmitIsOneTransaction(t *testing.T) {
 
 // TestRefused reports all errors, and writes nothing.
 func TestRefused(t *testing.T) {
+	spoiled := job("spoiled", 1)
+	spoiled.Tasks[0].Spec.Image = ""
 	for name, c := range map[string]struct {
 		job      controlplane.Job
 		policies []esl.Policy
@@ -99,7 +101,9 @@ func TestRefused(t *testing.T) {
 		"no shared":   {job("a", 1), []esl.Policy{&esltest.Member{Of: "none"}}, types.Precondition, []string{`policies[0] (member)`, `"none"`, "declare it first"}},
 		"a bad name":  {job("a", 1), []esl.Policy{&esltest.Member{Of: "no/ne"}}, types.Invalid, []string{`policies[0] (member)`, `"no/ne"`}},
 		"a job":       {job("a", 1), []esl.Policy{&esltest.Member{Of: "job"}}, types.Precondition, []string{`"job" is a job`}},
-		"a used id":   {job("job", 1), []esl.Policy{maker{}}, types.AlreadyExists, []string{"job"}},
+		"a used id":   {job("job", 1), []esl.Policy{maker{}}, types.AlreadyExists, []string{"launch job job: "}},
+		"used, plain": {job("job", 1), nil, types.AlreadyExists, []string{"launch job job: "}},
+		"a bad task":  {spoiled, nil, types.Invalid, []string{"launch job spoiled: tasks[0]"}},
 		"parameters":  {job("a", 1), []esl.Policy{esl.Foreign{Name: "acme.com/even", With: "[1]"}}, types.Invalid, []string{"acme.com/even", "no JSON object"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,6 +118,9 @@ func TestRefused(t *testing.T) {
 				if err != nil && !strings.Contains(err.Error(), text) {
 					t.Errorf("the error is %v: it does not say %q", err, text)
 				}
+			}
+			if name := "job " + c.job.ID; err != nil && strings.Count(err.Error(), name+": ") != 1 {
+				t.Errorf("the error is %v: it does not name %s once", err, name)
 			}
 			if after := w.Store.Revision(); after != before {
 				t.Errorf("something was written: %v", w.Store.Events(before+1))
@@ -343,7 +350,7 @@ func TestAttachedKeeps(t *testing.T) {
 		stop()
 		esltest.Pass(time.Minute)
 		if len(w.Snapshot().Sessions) != 0 {
-			t.Error("the session lasts though nobody renews it")
+			t.Error("the session lasts without a renewal")
 		}
 	})
 }

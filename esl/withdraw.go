@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // shared reads the shared policies that policies refer to, except those declared in the same
@@ -93,7 +94,7 @@ func (c *Client) withdraw(ctx context.Context, id string, force bool) error {
 	case err != nil:
 		return err
 	case !force && len(jobs) > 0:
-		return types.Errorf(types.Precondition, "%d jobs refer to it, such as %s: stop them first, or force it", len(jobs), jobs[0])
+		return types.Errorf(types.Precondition, "it is in use by %s, such as %s: stop them first, or force it", words.Count(len(jobs), "job"), jobs[0])
 	case !force:
 		t.IfNoPoliciesSince(at)
 	}

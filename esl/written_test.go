@@ -97,14 +97,14 @@ func TestRefusedAsWritten(t *testing.T) {
 	})
 }
 
-// TestRefusedWithoutAName: an error of a job without an id or a name says so.
+// TestRefusedWithoutAName: an error of a job without an id or a name has the id that it was given.
 func TestRefusedWithoutAName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := esltest.Ordered(t, 1)
 		wrong := hollow.Task(100)
 		wrong.Task.Requests = append(wrong.Task.Requests, types.Request{Name: "weird name", Amount: 1})
 		_, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(1, wrong)})
-		if !types.Is(err, types.Invalid) || strings.Contains(err.Error(), "job :") || !strings.Contains(err.Error(), "job without a name: ") {
+		if !types.Is(err, types.Invalid) || strings.Contains(err.Error(), "job :") || !strings.Contains(err.Error(), "launch job job-") {
 			t.Error(err)
 		}
 	})

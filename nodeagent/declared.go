@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // outlasting returns the containers that outlive the previous session, and the revision of the
@@ -29,5 +30,5 @@ func (a *Agent) outlasting(ctx context.Context) (kept []string, cordon int64, er
 	if err := a.clear(ctx, nil); err != nil {
 		return nil, 0, err
 	}
-	return nil, 0, types.Errorf(types.Unavailable, "begin session: node %s was declared dead, and %d tasks that were kept there are not given up yet: a server sees to it", a.cfg.Node, len(kept))
+	return nil, 0, types.Errorf(types.Unavailable, "begin session: node %s was declared dead, and a server has not yet given up %s kept there: try again in a moment", a.cfg.Node, words.Count(len(kept), "task"))
 }

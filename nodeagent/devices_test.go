@@ -351,7 +351,7 @@ func TestDeviceRenamed(t *testing.T) {
 		deaf.Store(false)
 		b.pass(2 * time.Minute)
 		if got := healthy(); got != "GPU-0" {
-			t.Errorf("%q is given out, want GPU-0: nobody holds it", got)
+			t.Errorf("%q is given out, want GPU-0: no task holds it", got)
 		}
 		b.expect("new", types.ReportRunning)
 	})

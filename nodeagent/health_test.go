@@ -150,7 +150,7 @@ func TestNextOfHealth(t *testing.T) {
 		{"being told", plain, well(types.Healthy, func(s *Seen) {
 			s.Health, s.Sending = bad, &types.Report{Phase: types.ReportRunning, Health: types.Unhealthy}
 		}), 90, Wait, 0, ""},
-		{"nobody to tell", plain, well(types.Healthy, func(s *Seen) { s.Health, s.Refused = bad, true }), 90, Wait, 0, ""},
+		{"no health to report", plain, well(types.Healthy, func(s *Seen) { s.Health, s.Refused = bad, true }), 90, Wait, 0, ""},
 		{"nothing is known of it, and it was told", plain, well(types.Healthy, func(s *Seen) { s.Health = Health{} }), 90, Wait, 0, ""},
 		{"to be ended", plain, well(types.Healthy, ill), 1, Signal, 0, "unhealthy: check b: x"},
 		{"to be ended, and run again", again, well(types.Healthy, ill), 1, Signal, 0, "check b"},

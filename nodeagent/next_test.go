@@ -138,7 +138,7 @@ func (w wanted) endCases() []nextCase {
 		{"removed", w.bound, Seen{Container: Absent, Reported: types.Report{Phase: types.ReportExited}}, 1, Wait, 0, "release"},
 		{"never ran", w.bound, Seen{Container: Absent, Failed: &Exit{Code: 127}}, 1, Send, 0, ""},
 		{"gone", w.bound, seen(func(s *Seen) { s.Container = Absent }), 1, Send, 0, ""},
-		{"gone while nobody saw", w.bound, Seen{Container: Absent, Reported: types.Report{Phase: types.ReportRunning}}, 1, Send, 0, ""},
+		{"gone while the agent was down", w.bound, Seen{Container: Absent, Reported: types.Report{Phase: types.ReportRunning}}, 1, Send, 0, ""},
 		{"void before the start", w.void, Seen{Container: Absent}, 1, Wait, 0, "session"},
 		{"void while starting", w.void, Seen{Container: Starting}, 1, CancelStart, 0, ""},
 		{"void and running", w.void, seen(func(*Seen) {}), 1, Remove, 0, "session"},
@@ -238,7 +238,7 @@ func never(d *Desired, s *Seen, act Action) string {
 	case Send:
 		switch {
 		case !valid:
-			return "there is nobody to tell"
+			return "there is no health to report"
 		case act.Report.Binding != d.Revision:
 			return "it is about another binding"
 		case s.Refused:

@@ -73,7 +73,7 @@ func (a *Agent) registered(ctx context.Context) (registration, error) {
 		return r, nil
 	}
 	if err := types.Decode(r.devicesValue, &r.devices); err != nil {
-		a.log.Warn("the devices that are stored are not readable: they are stored anew", zap.Error(err))
+		a.log.Warn("the devices that are stored are not readable: they are stored again", zap.Error(err))
 		r.devices = types.Devices{}
 	}
 	return r, nil
@@ -114,7 +114,7 @@ func (a *Agent) put(ctx context.Context, was registration, devices []types.Devic
 			return err
 		}
 		if !res.Committed {
-			return types.Errorf(types.Unavailable, "register %s: somebody else changed it", a.cfg.Node)
+			return types.Errorf(types.Unavailable, "register %s: another program changed it", a.cfg.Node)
 		}
 	}
 	a.setDevices(devices)

@@ -297,7 +297,7 @@ func TestScratch(t *testing.T) {
 		b.crash()
 		b.start()
 		if _, err := os.Stat(lost); err == nil {
-			t.Error("what nobody has is there still")
+			t.Error("what no task has is still there")
 		}
 		b.pass(time.Minute)
 		b.expect("a", types.ReportExited)

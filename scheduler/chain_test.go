@@ -226,7 +226,7 @@ func TestLineIsForgotten(t *testing.T) {
 			b.core.Done(sent[0], controlplane.Result{}, types.Errorf(types.Invalid, "too large"), b.now)
 			refuse(b, sent[1:])
 		}, 4},
-		"overtaken by somebody else": {func(b *bench, sent []*Draft) {
+		"overtaken by another task": {func(b *bench, sent []*Draft) {
 			b.done(sent[0], b.arrives(sent[0], true))
 			o := b.other()
 			o.core.batch = 1

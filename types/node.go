@@ -1,7 +1,9 @@
 package types
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -38,6 +40,14 @@ type Label struct{ Name, Value string }
 func (l *Label) fields(w *wire) {
 	text(w, 2, &l.Name)
 	text(w, 3, &l.Value)
+}
+
+// SortLabels returns labels in the order in which a selector stores them, each once: the order in
+// which a user writes them has no meaning.
+func SortLabels(labels []Label) []Label {
+	return slices.Compact(slices.SortedFunc(slices.Values(labels), func(a, b Label) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Value, b.Value))
+	}))
 }
 
 // Label returns the value of a label, "" if there is none.

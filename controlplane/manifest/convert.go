@@ -3,7 +3,6 @@ package manifest
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -161,8 +160,8 @@ func (w *Where) Location() (controlplane.Where, error) {
 		return controlplane.Where{}, err
 	}
 	sel := types.Selector{Nodes: w.Nodes, Available: w.Available}
-	for _, name := range slices.Sorted(maps.Keys(w.Labels)) {
-		sel.Labels = append(sel.Labels, types.Label{Name: name, Value: w.Labels[name]})
+	for name, value := range w.Labels {
+		sel.Labels = append(sel.Labels, types.Label{Name: name, Value: value})
 	}
 	return NodesOf(sel), nil
 }

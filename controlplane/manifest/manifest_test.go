@@ -295,14 +295,14 @@ func TestJobs(t *testing.T) {
 }
 
 func TestResourcesAndReservations(t *testing.T) {
-	docs, err := manifest.Parse("f", []byte(head(manifest.KindResource)+"name: x\ncapacity: 0.5\ndeclare: true\nwhere: {labels: {b: c, a: d}}\n---\n"+
+	docs, err := manifest.Parse("f", []byte(head(manifest.KindResource)+"name: x\ncapacity: 0.5\ndeclare: true\nwhere: {labels: {a: d}}\n---\n"+
 		head(manifest.KindResource)+"name: y\ncapacity: inf\nwhere: {cluster: true}\n---\n"+
 		head(manifest.KindReservation)+"name: r\npriority: 3\nbundles: [{requests: {cpu: 1}, node: n}]\n"), known())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := docs[0].Resource.Resource()
-	if err != nil || s.Capacity != 500 || !s.Options.Declare || !reflect.DeepEqual(s.Where.Labels, []types.Label{{Name: "a", Value: "d"}, {Name: "b", Value: "c"}}) {
+	if err != nil || s.Capacity != 500 || !s.Options.Declare || !reflect.DeepEqual(s.Where.Labels, []types.Label{{Name: "a", Value: "d"}}) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	s, err = docs[1].Resource.Resource()

@@ -56,7 +56,7 @@ func TestDevicesAsTheTopologySays(t *testing.T) {
 		s.Device.NUMA = -1
 	}
 	if Possible(unknown, 2000, types.OneNUMA) || !Possible(unknown, 1000, types.OneNUMA) {
-		t.Error("devices of which nobody knows where they are, are on one NUMA node")
+		t.Error("devices without a known place count as on one NUMA node")
 	}
 	for _, tt := range tests {
 		slots := machines[tt.machine].slots(tt.used, tt.unhealthy)

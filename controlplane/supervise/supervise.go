@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 const (
@@ -137,8 +138,8 @@ func (c *Component) Ready() error {
 	if s.Running || s.Err == nil {
 		return nil
 	}
-	return types.Errorf(types.Unavailable, "it ended at %s, after %d restarts, and starts again at %s: %w",
-		clock(s.Since), s.Restarts, clock(s.Next), firstLine(s.Err))
+	return types.Errorf(types.Unavailable, "it ended at %s, after %s, and starts again at %s: %w",
+		clock(s.Since), words.Count(s.Restarts, "restart"), clock(s.Next), firstLine(s.Err))
 }
 
 // Warning describes the last end of a component that runs again; empty if it never ended, or has
@@ -148,7 +149,7 @@ func (c *Component) Warning() string {
 	if !s.Running || s.Restarts == 0 || time.Since(s.Since) > warnFor {
 		return ""
 	}
-	return fmt.Sprintf("it runs since %s, after %d restarts; it ended with: %v", clock(s.Since), s.Restarts, firstLine(s.Err))
+	return fmt.Sprintf("it runs since %s, after %s; it ended with: %v", clock(s.Since), words.Count(s.Restarts, "restart"), firstLine(s.Err))
 }
 
 // warnFor is how long Warning reports the last end after a restart.

@@ -100,7 +100,7 @@ func TestComponentWarnsForSomeTime(t *testing.T) {
 		}}
 		go func() { _ = c.Keep(ctx) }()
 		time.Sleep(time.Second)
-		if w := c.Warning(); c.Ready() != nil || !strings.Contains(w, "after 1 restarts; it ended with: no room") {
+		if w := c.Warning(); c.Ready() != nil || !strings.Contains(w, "after 1 restart; it ended with: no room") {
 			t.Errorf("it warns %q", w)
 		}
 		time.Sleep(10 * time.Minute)

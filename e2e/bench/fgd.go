@@ -20,7 +20,7 @@ func packScenarios() []scenario {
 	return []scenario{
 		{name: "fgd", about: "how much of all GPU the tasks of the openb trace can have, which share devices: by place.Objective, and by its rivals; a round is a seed",
 			full: size{1213, 1, 10}, quick: size{120, 1, 3}, run: runFGD},
-		{name: "philly", about: "how long jobs wait, of the busiest week of the Philly trace: first in, first out; whoever has room; tenants by their shares; --speed for another one than 3600",
+		{name: "philly", about: "how long jobs wait, of the busiest week of the Philly trace: first in, first out; any job that fits; tenants by their shares; --speed for another one than 3600",
 			full: size{phillyNodes, 14_171, 1}, quick: size{phillyNodes / 10, 14_171, 1}, run: runPhilly},
 	}
 }

@@ -76,7 +76,7 @@ func (c *cluster) owner(ctx context.Context, among []*process) (*process, error)
 		}
 	}
 	if owner == nil {
-		return nil, types.Errorf(types.Internal, "takeover: nobody says that he bound the tasks")
+		return nil, types.Errorf(types.Internal, "takeover: no server says that it bound the tasks")
 	}
 	return owner, nil
 }

@@ -64,7 +64,7 @@ func (a *application) ask(what string, do func(ctx context.Context, c *esl.Clien
 	select {
 	case a.calls <- call{what, do}:
 	case <-time.After(5 * time.Second):
-		a.w.note("%s: %s: nobody is there to do it", a.ns, what)
+		a.w.note("%s: %s: no program is there to do it", a.ns, what)
 	}
 }
 

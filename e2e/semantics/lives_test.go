@@ -178,7 +178,7 @@ func ofJobs() []sample {
 				w.refused(types.Precondition, "owner: ", func() error { return w.trySet("x", "1", controlplane.InCluster(), with(lifetime, "none")) })
 			}
 		}},
-		{"somebody else who holds it then goes on", func(w *world) {
+		{"a task that holds it then goes on", func(w *world) {
 			w.task("owner", "cpu=1")
 			w.set("x", "1", controlplane.InCluster(), with(types.OfTask, "owner"))
 			w.task("a", "x=1")

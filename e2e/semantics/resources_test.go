@@ -337,7 +337,7 @@ func names() []sample {
 			w.ok(err)
 			w.has("x", "n1", "1", "1")
 		}},
-		{"a physical resource is nobody's to write", func(w *world) {
+		{"no client may write a physical resource", func(w *world) {
 			for _, name := range []string{"cpu", "gpu", "acme.com/fpga", "node/n1"} {
 				w.refused(types.Invalid, "name: ", func() error { return w.trySet(name, "1", on("n1")) })
 			}
@@ -367,7 +367,7 @@ func creators() []sample {
 			})
 			a, _ := w.amounts(w.Client, "x", "n1")
 			if a.Capacity < 1000 || a.Capacity > 20_000 {
-				w.t.Errorf("there are %s, which nobody set", a.Capacity.Format("x"))
+				w.t.Errorf("there are %s, which no client set", a.Capacity.Format("x"))
 			}
 		}},
 		{"many creators of many", func(w *world) {

@@ -180,7 +180,7 @@ func (w *world) checkPlaced() {
 	view := w.view()
 	for id, r := range view.Reservations {
 		if r.Grant.V != nil && r.Grant.V.Phase == types.Granting {
-			w.fail("reservation %s is being granted, and nobody goes on", id)
+			w.fail("reservation %s is being granted, and no scheduler goes on", id)
 		}
 	}
 	plan := scheduler.Schedule(view, scheduler.Config{Limits: w.store.Limits(), AccumulateAfter: 5 * time.Second}, w.now)

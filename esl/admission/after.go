@@ -48,7 +48,7 @@ func (After) Kind() string { return "after" }
 // Describe says what the policy does, and its flags.
 func (After) Describe() esl.Description {
 	return esl.Description{Does: "tasks begin when others, of the job or of other jobs, have succeeded", Flags: []esl.Flag{{
-		Name: "after", Usage: "begin when all tasks of this job, or this task, by id or name, have succeeded; repeat for several",
+		Name: "after", Usage: "id or name of a job or task: start when it, or all of its tasks, have succeeded; repeat for several",
 		Texts: esl.Sets[[]string]("jobs"), Values: esl.Values{Jobs: true},
 	}}}
 }
@@ -260,7 +260,7 @@ func (p After) standingOfJob(s *esl.State, job string) standing {
 	case len(tasks) == 0:
 		st.failed = fmt.Sprintf("job %s, which is not there", job)
 	case forgotten > 0:
-		st.failed = fmt.Sprintf("job %s, of which %d of %d tasks had ended, and were not kept, before this was submitted: nobody knows how they ended", job, forgotten, forgotten+len(tasks))
+		st.failed = fmt.Sprintf("job %s, of which %d of %d tasks had ended, and were deleted, before this was submitted: how they ended is unknown", job, forgotten, forgotten+len(tasks))
 	}
 	of := " of job " + job
 	if len(tasks) > 0 && (tasks[0].ID.ID == job || tasks[0].Info.V.Job == "") {

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // Barrier holds the tasks of a job back until tasks with given names have reached a phase: workers
@@ -19,7 +20,7 @@ type Barrier struct {
 	// Tasks holds the names of the tasks that must be there first; all others wait.
 	Tasks []string `json:"tasks" desc:"names of the tasks that must be there first; all others wait for them" some:""`
 	// Count is how many of them must be there; 0 means all.
-	Count int `json:"count,omitempty" desc:"how many of them; all if it is left out" zero:"would wait for nobody: give how many must be there, or leave it out for all"`
+	Count int `json:"count,omitempty" desc:"how many of them; all if it is left out" zero:"would wait for no task: give how many must be there, or leave it out for all"`
 	// When is the phase they must reach: bound, running (the default), healthy or succeeded. A
 	// succeeded task counts for every phase.
 	When types.When `json:"when,omitempty" desc:"how far they must be; running if it is left out"`
@@ -37,7 +38,7 @@ func (Barrier) Describe() esl.Description {
 func (p Barrier) Validate() error {
 	var errs []error
 	if len(p.Tasks) == 0 {
-		errs = append(errs, esl.Invalid("tasks: nobody has to be there first: name at least one task"))
+		errs = append(errs, esl.Invalid("tasks: is empty: name at least one task"))
 	}
 	if p.Count < 0 {
 		errs = append(errs, esl.Invalid("count: %d is negative: give how many of the tasks must be there, or leave it out for all", p.Count))
@@ -135,7 +136,7 @@ func (p Barrier) Next(s *esl.State) esl.Plan {
 				behind = append(behind, t)
 			}
 		}
-		endWaiting(&plan, behind, fmt.Sprintf("it waits for %d tasks, and only %d can be there any more", wanted, there+possible))
+		endWaiting(&plan, behind, fmt.Sprintf("it waits for %s, and only %d can be there any more", words.Count(wanted, "task"), there+possible))
 	}
 	return plan
 }

@@ -32,7 +32,7 @@ func BenchmarkGatesNext(b *testing.B) {
 					s.Lacking = make(esl.Lacking)
 				}
 				if plan := q.Next(s); !plan.Nothing() {
-					b.Fatal("somebody is let in")
+					b.Fatal("a task is admitted")
 				}
 			}
 			if noted && len(s.Lacking) != 1 {

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // FairQueue admits a limited number of tasks at once, from several flows. While all flows have
@@ -22,7 +22,7 @@ import (
 // turns. It is shared: jobs name it by Flow.
 type FairQueue struct {
 	// Limit is how many tasks are admitted and have not ended.
-	Limit int `json:"limit" desc:"how many tasks are let in at once" min:"1" max:"1073741824"`
+	Limit int `json:"limit" desc:"how many admitted tasks may run at once" min:"1" max:"1073741824"`
 	// Flows holds the weights of flows by name.
 	Flows map[string]float64 `json:"flows,omitempty" desc:"weights of flows, by name" keys:"name" min:"0.001" max:"1000" or:"anyone"`
 	// Anyone is the weight of each flow without a name here; 0 allows no others.
@@ -34,7 +34,7 @@ func (FairQueue) Kind() string { return "fair-queue" }
 
 // Describe says what the policy does.
 func (FairQueue) Describe() esl.Description {
-	return esl.Description{Does: "tasks are let in by the weights of their flows", OnlyDeclared: true}
+	return esl.Description{Does: "admit tasks by the weights of their flows", OnlyDeclared: true}
 }
 
 // Apply refuses: jobs name it by Flow.
@@ -128,7 +128,7 @@ func (p FairQueue) Next(s *esl.State) esl.Plan {
 		q.inside += len(in)
 		room -= len(in)
 	}
-	plan.Reason = fmt.Sprintf("%d tasks are let in", len(plan.Set))
+	plan.Reason = "admit " + words.Count(len(plan.Set), "task")
 	for _, name := range taskset.SortedKeys(q.byName) {
 		if f := q.byName[name]; moved[f] {
 			plan.Set = append(plan.Set, f.note(1+types.Quantity(math.Round(f.last*tagUnit))))

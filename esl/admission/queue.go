@@ -2,7 +2,6 @@ package admission
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // Queue bounds how many tasks run at once, and how many begin in a time. It is shared: jobs name it
@@ -115,7 +115,7 @@ func (p Queue) Next(s *esl.State) esl.Plan {
 		}
 		room -= len(in)
 	}
-	reason := fmt.Sprintf("%d tasks are let in", len(opened))
+	reason := "admit " + words.Count(len(opened), "task")
 	closed, again := closeIdle(s, l.gates)
 	opened = append(opened, closed[:min(len(closed), max(0, s.MaxChanges()-len(opened)))]...)
 	plan := esl.Plan{Set: withEnded(opened, l.ended, s.MaxChanges()), Reason: reason, RequeueAfter: again}
@@ -185,7 +185,7 @@ func (Queued) Kind() string { return "queued" }
 // Describe says what the policy does, and its flags.
 func (Queued) Describe() esl.Description {
 	return esl.Description{Does: "the tasks wait in a queue that is declared", Flags: []esl.Flag{{
-		Name: "queue", Usage: "NAME[/FLOW]: the queue, or fair queue, that is declared, to wait in", Values: esl.Values{Shared: Queue{}.Kind()},
+		Name: "queue", Usage: "NAME[/FLOW]: declared queue, or fair queue, to wait in", Values: esl.Values{Shared: Queue{}.Kind()},
 		Text: func(text string) (esl.Parameters, error) {
 			if strings.Contains(text, "/") {
 				return nil, nil // of a fair queue

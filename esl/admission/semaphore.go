@@ -73,7 +73,7 @@ func (Holds) Kind() string { return "holds" }
 // Describe says what the policy does, and its flags.
 func (Holds) Describe() esl.Description {
 	return esl.Description{Does: "each task holds some of a semaphore that is declared", Flags: []esl.Flag{{
-		Name: "semaphore", Usage: "NAME[=AMOUNT]: the semaphore that is declared, and how much of it each task holds",
+		Name: "semaphore", Usage: "NAME[=AMOUNT]: declared semaphore, and how much of it each task holds",
 		Values: esl.Values{Shared: Semaphore{}.Kind()},
 		Text: func(text string) (esl.Parameters, error) {
 			name, amount, given := strings.Cut(text, "=")

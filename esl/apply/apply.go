@@ -278,7 +278,7 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 	for _, i := range large {
 		x := &d.Changes[i]
 		if err := d.launch(ctx, c, x); err != nil {
-			return types.Errorf(types.ClassOf(err), "%s: %w: smaller and earlier changes are done: apply the file again", x, err)
+			return types.Errorf(types.ClassOf(err), "%w: smaller and earlier changes are done: apply the file again", err)
 		}
 	}
 	for i := range d.Changes {
@@ -321,7 +321,7 @@ func (d *Decision) inOrder(ctx context.Context, c *controlplane.Client) error {
 	return nil
 }
 
-// launch launches one large change.
+// launch launches one large change. Errors name it.
 func (d *Decision) launch(ctx context.Context, c *controlplane.Client, x *Change) error {
 	if x.expanded != nil {
 		tx := c.Begin()

@@ -148,8 +148,11 @@ func TestPoliciesAreAddedToAJob(t *testing.T) {
 func TestPoliciesThatCannotBeMetAreToldAtOnce(t *testing.T) {
 	w := newWorld(t)
 	bad := strings.Replace(gang, "most: 2", "most: -2", 1)
-	w.blocked(bad+"---\n"+strings.Replace(bad, "name: train", "name: other", 1), apply.Options{}, types.Invalid,
-		"job train: policies[0] (slots): most: -2 is negative", "job other: policies[0]")
+	both := bad + "---\n" + strings.Replace(bad, "name: train", "name: other", 1)
+	w.blocked(both, apply.Options{}, types.Invalid, "job train: policies[0] (slots): most: -2 is negative", "job other: policies[0]")
+	if _, err := w.decide(both, apply.Options{}); err == nil || strings.Count(err.Error(), "train") != 1 || strings.Count(err.Error(), "other") != 1 {
+		t.Errorf("%v does not name each job once", err)
+	}
 }
 
 func TestSharedPolicyIsDeclaredWithItsJobs(t *testing.T) {

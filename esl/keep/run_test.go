@@ -65,7 +65,7 @@ func TestAsked(t *testing.T) {
 		w.Pool("far", 1000)
 		check("a resource that is watched", "wide", "watcher")
 		w.Pool("foreign", 1000)
-		check("a resource of nobody", "wide")
+		check("a resource without an owner", "wide")
 		w.Put(controlplane.NodeKey("n1"), &types.Node{})
 		check("a node", "a", "b", "wide", "watcher", "shared")
 		w.Put(controlplane.AllocatedKey("n1"), &types.Allocated{})

@@ -25,7 +25,7 @@ type Colocate struct {
 	With string `json:"with,omitempty" desc:"the id or name of a task or job to be with; the tasks are with one another if it is left out" is:"name"`
 	// OnLoss says what happens to the others when one of the tasks is lost or evicted: alone, the
 	// default, leaves them; restart makes all of them begin again, together; fail stops them.
-	OnLoss esl.Loss `json:"onLoss,omitempty" desc:"when a task is lost: alone leaves the others, restart has all begin anew, fail stops them; alone if it is left out"`
+	OnLoss esl.Loss `json:"onLoss,omitempty" desc:"when a task is lost: alone leaves the others, restart starts all again, fail stops them; alone if it is left out"`
 }
 
 // Kind returns colocate.
@@ -34,10 +34,10 @@ func (Colocate) Kind() string { return "colocate" }
 // Describe says what the policy does, and its flags.
 func (Colocate) Describe() esl.Description {
 	return esl.Description{Does: "all tasks on one node, rack or zone; or where another task or job runs", Flags: []esl.Flag{{
-		Name: "together", Usage: "all tasks in one node, rack or zone", Text: esl.Sets[string]("in"), Values: esl.Values{Words: esl.Domain("").Choices()},
+		Name: "together", Usage: "put all tasks on one node, rack or zone", Text: esl.Sets[string]("in"), Values: esl.Values{Words: esl.Domain("").Choices()},
 		With: []esl.Flag{{Name: "on-loss", Text: esl.Sets[string]("onLoss")}},
 	}, {
-		Name: "colocate-with", Usage: "on the node of this task or job, by its id or name", Text: esl.Sets[string]("with"), Values: esl.Values{Jobs: true},
+		Name: "colocate-with", Usage: "id or name of a task or job: run on its node", Text: esl.Sets[string]("with"), Values: esl.Values{Jobs: true},
 	}}}
 }
 

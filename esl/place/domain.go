@@ -75,7 +75,8 @@ func nodeDomains(s *esl.State, id types.ResourceID, c taskset.Set) []*domain {
 		rooms[i] = *esl.NewRoom(s.View, n)
 		roomsOf[i] = &rooms[i]
 		if slices.ContainsFunc(c.Shapes, func(x *taskset.Shape) bool { return x.EverFits(&rooms[i]) }) {
-			parts[i] = domain{name: n.Name, nodes: nodes[i : i+1 : i+1], rooms: roomsOf[i : i+1 : i+1], used: int((n.Used(id) - made[n.Name].Held) / esl.One)}
+			used := int((n.Used(id) - made[n.Name].Held) / esl.One)
+			parts[i] = domain{name: n.Name, nodes: nodes[i : i+1 : i+1], rooms: roomsOf[i : i+1 : i+1], used: used, made: made}
 			out = append(out, &parts[i])
 		}
 	}

@@ -41,9 +41,9 @@ func (Near) Kind() string { return "near" }
 // Describe says what the policy does, and its flags.
 func (Near) Describe() esl.Description {
 	return esl.Description{Does: "tasks run where their data is; after a while, anywhere", Flags: []esl.Flag{{
-		Name: "near", Usage: "where this data is: it is a resource of the nodes that have it", Text: esl.Sets[string]("to"), Values: esl.Values{Resources: true},
+		Name: "near", Usage: "name of data: run where this resource is", Text: esl.Sets[string]("to"), Values: esl.Values{Resources: true},
 		With: []esl.Flag{{
-			Name: "near-wait", Usage: "of --near, after how long anywhere; never if it is left out, at once if it is 0s",
+			Name: "near-wait", Usage: "with --near: after how long to run anywhere; 0s means at once (default: never)",
 			Time: esl.Sets[time.Duration]("wait"), Alone: "is given without --near: name the data",
 		}},
 	}}}

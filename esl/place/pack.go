@@ -27,7 +27,7 @@ func (Pack) Kind() string { return "pack" }
 
 // Describe says what the policy does, and its flags.
 func (Pack) Describe() esl.Description {
-	return esl.Description{Does: "on as few nodes as will do", Flags: []esl.Flag{{Name: "pack", Usage: "on as few nodes as will do"}}}
+	return esl.Description{Does: "use as few nodes as possible", Flags: []esl.Flag{{Name: "pack", Usage: "use as few nodes as possible"}}}
 }
 
 // Apply makes each task request one of a resource that Next creates on the open nodes.
@@ -185,7 +185,7 @@ func (p Pack) Why(s *esl.State, task string) why.Reason {
 			return why.Say(why.Place, "pack: a node with room for it is about to be opened")
 		}
 	}
-	return why.Say(why.Place, "pack: %d nodes have tasks of it, and neither these nor any other has room for this one", len(packedNodes(s, name)))
+	return why.Say(why.Place, "pack: no node has room for it: neither those with tasks of its job (%d) nor others", len(packedNodes(s, name)))
 }
 
 // packedNodes returns the nodes that have some of a resource in use.

@@ -60,7 +60,7 @@ func TestPackLoss(t *testing.T) {
 		for _, id := range more.Tasks {
 			if v.Task(cluster.ID{Namespace: "d", ID: id}).Phase() == types.Pending {
 				waits++
-				s.Says(id, "pack: 1 nodes have tasks of it, and neither these nor any other has room for this one")
+				s.Says(id, "pack: no node has room for it: neither those with tasks of its job (1) nor others")
 			}
 		}
 		if waits != 5 {

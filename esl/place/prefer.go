@@ -44,7 +44,7 @@ func (Prefer) Kind() string { return "prefer" }
 func (Prefer) Describe() esl.Description {
 	return esl.Description{Does: "places in order of preference, each after a while", Flags: []esl.Flag{{
 		Name: "prefer", Texts: preferred, Values: esl.Values{Words: []string{"node/", "rack/", "zone/", "label/", "anywhere"}},
-		Usage: "node/N, rack/R, zone/Z, label/NAME=VALUE or RESOURCE=AMOUNT[,…][,after=3s]: a place, the best first; anywhere[,after=3s] comes last; repeat for several",
+		Usage: "node/N, rack/R, zone/Z, label/NAME=VALUE or RESOURCE=AMOUNT[,…][,after=3s]: a place; repeat for several, the best first; anywhere[,after=3s] may come last",
 	}}}
 }
 

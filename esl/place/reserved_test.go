@@ -143,3 +143,32 @@ func TestSpreadExactBesideRoom(t *testing.T) {
 		t.Errorf("room was handed over only %v times", handed)
 	}
 }
+
+// TestSpreadOpensWhereRoomIsMadeForAGang: a node that is full of other tasks gets the policy's
+// resource while capacity is reserved there, or the reservation could never be complete.
+func TestSpreadOpensWhereRoomIsMadeForAGang(t *testing.T) {
+	for _, over := range []esl.Domain{esl.Node, esl.Rack} {
+		f := newField(t)
+		f.node("n0", "r0", 1000)
+		f.node("n1", "r1", 1000)
+		const own = "j.spread"
+		for _, node := range []string{"n0", "n1"} {
+			f.others[node] = 1000
+			f.allocate(node, own)
+			f.put(controlplane.ReservationKey("d", "j.preempt."+node), &types.Reservation{
+				Job: "j", AtOnce: true, Accumulate: true,
+				Bundles: []types.Bundle{{Node: node, Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000, own: esl.One})}},
+			})
+		}
+		f.put(controlplane.ResourceKey("d", own, types.EveryNode), &types.Resource{})
+		for _, id := range []string{"a", "b"} {
+			f.task(id, map[string]types.Quantity{"cpu": 1000, own + "@j.lock": esl.One})
+		}
+		f.do(Spread{Over: over}.Next(f.state("spread")))
+		for _, node := range []string{"n0", "n1"} {
+			if free, _ := f.view.Free(f.view.Nodes[node], types.Resolve("d", own)); free != esl.One {
+				t.Errorf("over %s: free on %s is %d", over, node, free)
+			}
+		}
+	}
+}

@@ -34,7 +34,7 @@ func (Spread) Describe() esl.Description {
 		Name: "spread", Usage: "spread the tasks over node, rack or zone",
 		Text: esl.Sets[string]("over"), Values: esl.Values{Words: esl.Domain("").Choices()},
 		With: []esl.Flag{{
-			Name: "max-skew", Usage: "of --spread, how many more tasks one may have than another; 1 if it is left out",
+			Name: "max-skew", Usage: "with --spread: how many more tasks one may have than another (default: 1)",
 			Number: esl.Sets[int]("maxSkew"),
 			Alone:  "is given, and nothing is spread: give --spread node, --spread rack or --spread zone too",
 		}},

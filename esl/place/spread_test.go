@@ -82,7 +82,7 @@ func TestSpreadSurvivesTakeover(t *testing.T) {
 		s.C.StopKeeping()
 		job := s.Run("even", esl.Copies(6, hollow.Task(100)), place.Spread{Over: esl.Rack})
 		if got := s.On(esl.Rack, job); got != "" {
-			t.Errorf("they run on %q, and nobody keeps the policy", got)
+			t.Errorf("they run on %q, and no program runs the policy", got)
 		}
 		for range 5 {
 			s.C.Keep()

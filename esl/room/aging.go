@@ -30,8 +30,8 @@ func (Aging) Kind() string { return "ageing" }
 
 // Describe says what the policy does, and its flags.
 func (Aging) Describe() esl.Description {
-	return esl.Description{Does: "the longer a task waits the earlier it comes; nobody is evicted for that", Flags: []esl.Flag{{
-		Name: "ageing", Usage: "while it waits, count its priority one higher for each so long, up to 10 higher",
+	return esl.Description{Does: "the longer a task waits, the higher its priority; no task is evicted for that", Flags: []esl.Flag{{
+		Name: "ageing", Usage: "raise the priority by 1 per this time of waiting, by at most 10",
 		Time: func(every time.Duration) (esl.Parameters, error) {
 			if every == 0 {
 				return nil, esl.Invalid("ageing: 0s is no time: give how long a task waits for its priority to count one higher, or leave --ageing out")

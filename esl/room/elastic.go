@@ -37,8 +37,8 @@ func (Elastic) Kind() string { return "elastic" }
 
 // Describe says what the policy does, and its flags.
 func (Elastic) Describe() esl.Description {
-	return esl.Description{Does: "at least so many tasks run, and more where there is room that nobody waits for", Flags: []esl.Flag{{
-		Name: "elastic", Usage: "of the --count tasks, at least so many, at once or none; the others while nobody else waits for the room",
+	return esl.Description{Does: "a minimum of tasks runs, and more where there is room that no other task waits for", Flags: []esl.Flag{{
+		Name: "elastic", Usage: "start at least this many of the --count tasks, all at once or none; the others run while no other task waits for the room",
 		Number: func(n int) (esl.Parameters, error) {
 			if n < 0 {
 				return nil, esl.Invalid("elastic: %d is negative: give how many of the tasks run at least", n)
@@ -121,7 +121,7 @@ func checkInTurn(g *esl.Group) error {
 			default:
 				continue
 			}
-			return esl.Invalid("min: the first %d tasks begin at once, and by %s tasks[%d] waits for others of the job: lower min, have those that wait for nobody come first, or drop one of the policies",
+			return esl.Invalid("min: the first %d tasks begin at once, and by %s tasks[%d] waits for others of the job: lower min, put tasks first that wait for no other, or drop one of the policies",
 				len(g.Tasks), x.Name, i)
 		}
 	}

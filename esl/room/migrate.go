@@ -50,7 +50,7 @@ func (Migrate) Kind() string { return "migrate" }
 // Describe says what the policy does, and its flags.
 func (Migrate) Describe() esl.Description {
 	return esl.Description{Does: "tasks move where it is better for them, when room is released", Flags: []esl.Flag{{
-		Name: "migrate", Usage: "move them onto fewer nodes when there is room; they save what they need when told to end",
+		Name: "migrate", Usage: "move the running tasks onto fewer nodes when there is room; they save their state when told to end",
 	}}}
 }
 

@@ -81,7 +81,7 @@ func TestMigrateReturns(t *testing.T) {
 				if !moving {
 					arrived++ // all were there, and nothing is reserved for them any more
 				} else if on := where(t, c, ids); on != "  n00 n01" || strings.TrimSpace(before) != "" {
-					t.Errorf("lost after %d ms: it is on %q; somebody else was on %q", after, on, before)
+					t.Errorf("lost after %d ms: it is on %q; another task was on %q", after, on, before)
 				} else {
 					returned++
 				}
@@ -113,7 +113,7 @@ func TestMigrateKeepsUntilAllRun(t *testing.T) {
 				break
 			}
 			if on != "" {
-				t.Fatalf("somebody else is on %s", on)
+				t.Fatalf("another task is on %s", on)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}

@@ -151,7 +151,7 @@ func (p Migrate) prepare(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 		}
 	}
 	if len(go1) == 0 {
-		return p.end(s, m, "nobody is elsewhere")
+		return p.end(s, m, "none of its tasks is on another node")
 	}
 	plan := esl.Plan{
 		RequeueAfter: p.due(m.to), Reason: "they move to where room was reserved", Set: []controlplane.Resource{p.open(s, migrateAnywhere, 0)}, Evict: evictions(go1),

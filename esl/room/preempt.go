@@ -15,6 +15,7 @@ import (
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // Preempt evicts tasks of lower priority for tasks of the job: no more than necessary, and none if
@@ -40,7 +41,7 @@ func (Preempt) Kind() string { return "preempt" }
 // Describe says what the policy does, and its flags.
 func (Preempt) Describe() esl.Description {
 	return esl.Description{Does: "what is of lower priority makes room for it, if it fits then", Flags: []esl.Flag{{
-		Name: "preempt", Usage: "evict tasks of lower --priority of the namespace if it would fit then; they run again later",
+		Name: "preempt", Usage: "evict tasks of lower --priority in the namespace if that makes room; they run again later",
 	}}}
 }
 
@@ -151,7 +152,7 @@ func (p Preempt) begin(s *esl.State, all []wish, free []string) (plan esl.Plan, 
 		}})
 	}
 	if len(plan.Reserve) > 0 {
-		plan.Reason = fmt.Sprintf("%d tasks of lower priority are to make room", tasksOf(c.evicted))
+		plan.Reason = "evict " + words.Count(tasksOf(c.evicted), "task") + " of lower priority"
 	}
 	return plan, fits
 }
@@ -212,7 +213,7 @@ func (p Preempt) goOn(s *esl.State, rooms []*cluster.Reservation, waiting []wish
 		case r.Grant.V != nil && r.Grant.V.Phase == types.HandedOver:
 			over(r, "what waited has got it")
 		case !wanted(r):
-			over(r, "nobody waits for it any more")
+			over(r, "no task waits for it any more")
 		case taskset.Granted(r):
 			over(r, "all of it is there, and is for who comes first")
 		case !s.Now.Before(time.Unix(0, r.Info.V.Submitted).Add(p.within())):
@@ -316,7 +317,7 @@ func (p Preempt) Why(s *esl.State, task string) why.Reason {
 	case len(plan.Reserve) > 0:
 		return why.Say(why.Room, "preempt: tasks of lower priority are about to be evicted for it")
 	case fits:
-		return why.Say(why.Room, "preempt: nobody is evicted for it, as it fits when those have ended that leave anyway")
+		return why.Say(why.Room, "preempt: no task is evicted for it: it fits when the tasks that are leaving have ended")
 	}
 	return why.Say(why.Room, "preempt: it would not fit even if all tasks of lower priority were gone that may be evicted for it")
 }
@@ -343,7 +344,7 @@ func (p Preempt) ending(s *esl.State, rooms []*cluster.Reservation) why.Reason {
 	}
 	more := ""
 	if n := len(who) - 5; n > 0 {
-		who, more = who[:5], fmt.Sprintf(" and %d others", n)
+		who, more = who[:5], fmt.Sprintf(" and %d more", n)
 	}
 	return why.Say(why.Room, "preempt: room is made for it on %s: %s%s are to end there, for %s so far",
 		made, strings.Join(who, ", "), more, s.Now.Sub(time.Unix(0, rooms[0].Info.V.Submitted)).Round(time.Second))

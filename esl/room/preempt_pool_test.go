@@ -84,7 +84,7 @@ func TestPreemptNotToBeHad(t *testing.T) {
 				before := revision(t, cluster)
 				esltest.Pass(2 * time.Minute)
 				if n := revision(t, cluster) - before; n > 0 || evictions(t, cluster, all) > 0 {
-					t.Errorf("%d revisions while nobody is to be helped, and %d evictions", n, evictions(t, cluster, all))
+					t.Errorf("%d revisions while no task can be helped, and %d evictions", n, evictions(t, cluster, all))
 				}
 				stopped(t, jobs, append(all, high.Tasks...)...)
 			})

@@ -148,7 +148,7 @@ func TestPreemptLeaving(t *testing.T) {
 		high := esltest.Submitted(t, jobs, ofPriority(5, 1, hollow.Task(2000)), room.Preempt{})
 		esltest.Submitted(t, jobs, ofPriority(8, 1, hollow.Task(500))) // would take capacity that is not reserved
 		esltest.Pass(5 * time.Minute)
-		if text := esltest.TaskWhy(t, cluster, high.Tasks[0]); !strings.Contains(text, "it fits when those have ended that leave anyway") || evictions(t, cluster, low.Tasks) != 0 {
+		if text := esltest.TaskWhy(t, cluster, high.Tasks[0]); !strings.Contains(text, "it fits when the tasks that are leaving have ended") || evictions(t, cluster, low.Tasks) != 0 {
 			t.Errorf("after 5 minutes %d were evicted; why: %q", evictions(t, cluster, low.Tasks), text)
 		}
 		esltest.Pass(6 * time.Minute)

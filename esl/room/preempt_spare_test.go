@@ -129,8 +129,19 @@ func TestHandsOverOne(t *testing.T) {
 		{id: "gang", priority: 5, ways: [][]types.Bundle{cores(4, 4)}},
 		{id: "one", priority: 5, ways: [][]types.Bundle{cores(4)}},
 	}, []string{"0", "1"})
-	if fits || len(plan.Reserve) != 1 || len(plan.Reserve[0].Bundles) != 1 || plan.Reason != "1 tasks of lower priority are to make room" {
+	if fits || len(plan.Reserve) != 1 || len(plan.Reserve[0].Bundles) != 1 || plan.Reason != "evict 1 task of lower priority" {
 		t.Errorf("it fits: %v, and %+v", fits, plan)
+	}
+}
+
+// TestReasonCountsTasks: the reason of a plan says how many tasks make room.
+func TestReasonCountsTasks(t *testing.T) {
+	s := occupied(t, "a n1 2 1 1", "b n1 2 1 2", "c n2 4 9 3", "d n3 4 9 4")
+	for cpu, want := range map[int]string{2: "evict 1 task of lower priority", 4: "evict 2 tasks of lower priority"} {
+		plan, _ := Preempt{}.begin(s, []wish{{id: "one", priority: 5, ways: [][]types.Bundle{cores(cpu)}}}, []string{"0"})
+		if plan.Reason != want {
+			t.Errorf("for %d cpu: %q, want %q", cpu, plan.Reason, want)
+		}
 	}
 }
 

@@ -70,7 +70,7 @@ func TestPreemptNeverWhole(t *testing.T) {
 	for range 2 {
 		s.Now = s.Now.Add(time.Minute)
 		if plan := (Preempt{}).Next(s); !plan.Nothing() {
-			t.Fatalf("while somebody ends: %+v", plan)
+			t.Fatalf("while a task ends: %+v", plan)
 		}
 	}
 	put(t, s, controlplane.StatusKey("d", "a"), &types.Status{Phase: types.Succeeded, Attempt: 1})

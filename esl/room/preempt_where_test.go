@@ -162,7 +162,7 @@ func TestPreemptOnlyForWhoWaits(t *testing.T) {
 		stopped(t, jobs, high.Tasks[2])
 		esltest.Pass(2 * time.Second)
 		if n := roomsMade(t, cluster); n != 0 {
-			t.Errorf("room is made for %d, and nobody waits", n)
+			t.Errorf("room is made for %d, and no task waits", n)
 		}
 	})
 }

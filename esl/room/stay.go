@@ -11,7 +11,7 @@ func (Stay) Kind() string { return "stay" }
 // Describe says what the policy does, and its flags.
 func (Stay) Describe() esl.Description {
 	return esl.Description{Does: "the tasks are not evicted for others of higher priority", Flags: []esl.Flag{{
-		Name: "stay", Usage: "not to be evicted for others of higher priority",
+		Name: "stay", Usage: "never evict it for tasks of higher priority",
 	}}}
 }
 

@@ -48,8 +48,8 @@ func TestShareOut(t *testing.T) {
 			group(1, group(1, one(1, 0, lots), one(1, lots, 0)), group(1, one(1, 0, lots))),
 			[]float64{90, 30}, [][]float64{{0, 10}, {90, 0}, {0, 20}},
 		},
-		{"nothing there of it limits nobody", group(1, one(1, 10, 5)), []float64{8, 0}, [][]float64{{8, 4}}},
-		{"nobody wants anything", group(1, one(1, 0)), []float64{8}, [][]float64{{0}}},
+		{"a resource that exists nowhere limits no user", group(1, one(1, 10, 5)), []float64{8, 0}, [][]float64{{8, 4}}},
+		{"no user wants anything", group(1, one(1, 0)), []float64{8}, [][]float64{{0}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.tree.shareOut(test.capacity)

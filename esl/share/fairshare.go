@@ -22,18 +22,18 @@ type FairShare struct {
 	// Of holds the teams and users by name.
 	Of map[string]Team `json:"of,omitempty" desc:"teams and users, by name" keys:"word" or:"anyone"`
 	// Anyone is the weight of each user without a name here; 0 allows no others.
-	Anyone float64 `json:"anyone,omitempty" desc:"weight of each user who is not named; nobody else may take part if it is left out" min:"0" max:"1000000"`
+	Anyone float64 `json:"anyone,omitempty" desc:"weight of each user without a name in of; if it is left out, no other user may take part" min:"0" max:"1000000"`
 	// Over names the shared resources; none means cpu, memory and gpu.
 	Over []string `json:"over,omitempty" desc:"resources that are shared: cpu, memory and gpu if it is left out" is:"shared"`
 	// Reclaim is how long a user waits for its share before tasks of users over theirs are evicted;
 	// 0 means never.
-	Reclaim manifest.Duration `json:"reclaim,omitempty" desc:"how long somebody waits for his share before tasks of those who are over theirs are evicted, the youngest first; never if it is left out" zero:"is not never: give a longer time, or leave it out to have nobody evicted"`
+	Reclaim manifest.Duration `json:"reclaim,omitempty" desc:"how long a user waits for its share before tasks of users over theirs are evicted, the youngest first; never if it is left out" zero:"is not never: give a longer time, or leave it out to evict no task"`
 }
 
 // Team is a user, or a team of users and teams.
 type Team struct {
 	// Weight is relative to the other members of its team; 0 means 1.
-	Weight float64 `json:"weight,omitempty" desc:"how much it gets beside the others of its team; 1 if it is left out" zero:"is no part: leave out who is to have none, or leave weight out for 1" max:"1000000"`
+	Weight float64 `json:"weight,omitempty" desc:"how much it gets compared with the others of its team; 1 if it is left out" zero:"is no part: leave out who is to have none, or leave weight out for 1" max:"1000000"`
 	// Of and Anyone are as in FairShare; without both, it is a user.
 	Of     map[string]Team `json:"of,omitempty" desc:"its teams and users, by name" keys:"word"`
 	Anyone float64         `json:"anyone,omitempty" desc:"weight of each of its users who is not named" min:"0" max:"1000000"`
@@ -71,7 +71,7 @@ func (p FairShare) Apply(*esl.Group) error {
 func (p FairShare) Validate() error {
 	errs := []error{p.team().validate("")}
 	if len(p.Of) == 0 && p.Anyone == 0 {
-		errs = append(errs, esl.Invalid("of: there is nobody: name teams and users, or give the weight of anyone"))
+		errs = append(errs, esl.Invalid("of: there is no team or user: name teams and users, or give the weight of anyone"))
 	}
 	for i, r := range p.Over {
 		id := types.ResourceID(r)
@@ -95,7 +95,7 @@ func (t Team) validate(path string) error {
 		errs = append(errs, esl.Invalid("%s: %g is out of range: give more than 0 and at most %g, or leave it out for 1", field("weight"), t.Weight, maxWeight))
 	}
 	if t.Anyone < 0 || t.Anyone > maxWeight {
-		errs = append(errs, esl.Invalid("%s: %g is out of range: give more than 0 and at most %g, or leave it out for nobody", field("anyone"), t.Anyone, maxWeight))
+		errs = append(errs, esl.Invalid("%s: %g is out of range: give more than 0 and at most %g, or leave it out to allow no others", field("anyone"), t.Anyone, maxWeight))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Of)) {
 		at := field("of." + name)
@@ -159,7 +159,7 @@ func (p FairShare) user(as string) error {
 		next, ok := at.Of[name]
 		switch {
 		case !ok && at.Anyone == 0 && len(at.Of) == 0:
-			return esl.Invalid("as: %q: %s is a user, and has nobody: use %s", as, strings.TrimSuffix(path, "/"), strings.TrimSuffix(path, "/"))
+			return esl.Invalid("as: %q: %s is a user, not a team: use %s", as, strings.TrimSuffix(path, "/"), strings.TrimSuffix(path, "/"))
 		case !ok && at.Anyone == 0:
 			return esl.Invalid("as: %q: there is no %s%s: use %s", as, path, name, strings.Join(slices.Sorted(maps.Keys(at.Of)), ", "))
 		}
@@ -219,12 +219,12 @@ func (Share) Kind() string { return "share" }
 // Describe says what the policy does, and its flags.
 func (Share) Describe() esl.Description {
 	return esl.Description{Does: "the tasks are of a user of a fair-share that is declared", Flags: []esl.Flag{{
-		Name: "share", Usage: "SHARES/USER, with teams SHARES/TEAM/USER: of a fair share that is declared, whose part it is",
+		Name: "share", Usage: "SHARES/USER, with teams SHARES/TEAM/USER: declared fair-share, and the user whose share it uses",
 		Values: esl.Values{Shared: FairShare{}.Kind(), Then: "/"},
 		Text: func(text string) (esl.Parameters, error) {
 			in, as, _ := strings.Cut(text, "/")
 			if as == "" {
-				return nil, esl.Invalid("share: %q names nobody: write %s/alice, or %s/TEAM/alice", text, in, in)
+				return nil, esl.Invalid("share: %q names no user: write %s/alice, or %s/TEAM/alice", text, in, in)
 			}
 			return esl.Parameters{"in": in, "as": as}, nil
 		},

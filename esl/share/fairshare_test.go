@@ -220,11 +220,11 @@ func TestFairShareWhy(t *testing.T) {
 			}
 		}
 		for _, want := range []string{
-			"b/carol has 0 of the 2 cpu that are the share of b/carol now", "; 1 task is before it", "; 9 tasks are before it",
-			"a/alice has 4 of the 2 cpu that are the share of a/alice now; 5 tasks are before it",
+			"b/carol uses 0 of its share of 2 cpu", "; 1 task is before it", "; 9 tasks are before it",
+			"a/alice uses 4 of its share of 2 cpu; 5 tasks are before it",
 		} {
 			if !strings.Contains(strings.Join(got, "\n"), want) {
-				t.Errorf("nobody says %q:\n%s", want, strings.Join(got, "\n"))
+				t.Errorf("no reason says %q:\n%s", want, strings.Join(got, "\n"))
 			}
 		}
 	})
@@ -243,7 +243,7 @@ func TestFairShareRefuses(t *testing.T) {
 		}{
 			{hollow.Task(1000), share.Share{In: "teams", As: "a/alcie"}, `there is no a/alcie: use alice, bob`},
 			{hollow.Task(1000), share.Share{In: "teams", As: "a"}, `"a" is a team: name one of its users, such as a/alice`},
-			{hollow.Task(1000), share.Share{In: "teams", As: "a/alice/x"}, `a/alice is a user, and has nobody`},
+			{hollow.Task(1000), share.Share{In: "teams", As: "a/alice/x"}, `a/alice is a user, not a team`},
 			{hollow.Task(1000), share.Share{In: "teams", As: "a/al.ice"}, `contains a dot`},
 			{hollow.Task(1000), share.Share{In: "tems", As: "a/alice"}, `no shared policy "tems"`},
 			{onlyMemory, share.Share{In: "teams", As: "a/alice"}, `asks for nothing of cpu`},
@@ -257,7 +257,7 @@ func TestFairShareRefuses(t *testing.T) {
 			p    share.FairShare
 			want string
 		}{
-			{share.FairShare{}, "of: there is nobody"},
+			{share.FairShare{}, "of: there is no team or user"},
 			{share.FairShare{Of: map[string]share.Team{"a": {Weight: -1}}}, "of.a.weight: -1 is out of range"},
 			{share.FairShare{Of: map[string]share.Team{"a": {Of: map[string]share.Team{"x y": {}}}}}, `of.a.of.x y: "x y" contains ' '`},
 			{share.FairShare{Anyone: 1, Over: []string{"cpu", "cpu"}}, "over[1]"},

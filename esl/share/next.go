@@ -2,7 +2,6 @@ package share
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // Next sets the pools of users to their current entitlement, and removes the pools of users without
@@ -30,7 +30,7 @@ func (p FairShare) Next(s *esl.State) esl.Plan {
 	}
 	plan.Set = plan.Set[:min(len(plan.Set), s.MaxChanges())]
 	if len(plan.Set) > 0 {
-		plan.Reason = fmt.Sprintf("shares of %d users changed", len(c.users))
+		plan.Reason = "set the shares of " + words.Count(len(c.users), "user")
 		return plan
 	}
 	if evict, reason := p.reclaim(c, targets); len(evict) > 0 {

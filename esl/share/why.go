@@ -40,7 +40,7 @@ func (p Share) Why(s *esl.State, task string) why.Reason {
 			continue
 		}
 		has := max(0, float64(u.cap[r]))
-		text := fmt.Sprintf("%s of the %s %s", amountText(u.held[r]), amountText(has), unitText(resource))
+		text := fmt.Sprintf("%s of its share of %s %s", amountText(u.held[r]), amountText(has), unitText(resource))
 		if all = append(all, text); u.held[r]+asks[r] > has {
 			short = append(short, text)
 		}
@@ -53,16 +53,16 @@ func (p Share) Why(s *esl.State, task string) why.Reason {
 		if !c.anyOver() {
 			return why.Reason{}
 		}
-		short, after = all, "; others have more than theirs until tasks of them end"
+		short, after = all, "; others have more than their share until tasks of them end"
 	}
 	has := strings.Join(short, ", and ")
 	switch n := p.before(shared, t); n {
 	case 0:
-		return why.Say(why.Budget, "%s has %s that are the share of %s now%s", p.As, has, p.As, after)
+		return why.Say(why.Budget, "%s uses %s%s", p.As, has, after)
 	case 1:
-		return why.Say(why.Budget, "%s has %s that are the share of %s now; 1 task is before it%s", p.As, has, p.As, after)
+		return why.Say(why.Budget, "%s uses %s; 1 task is before it%s", p.As, has, after)
 	default:
-		return why.Say(why.Budget, "%s has %s that are the share of %s now; %d tasks are before it%s", p.As, has, p.As, n, after)
+		return why.Say(why.Budget, "%s uses %s; %d tasks are before it%s", p.As, has, n, after)
 	}
 }
 

@@ -129,6 +129,6 @@ func TestSummary(t *testing.T) {
 		t.Errorf("got %d, %s and %s", together, near, far)
 	}
 	if _, _, far := summary([]result{{true, 100}}); far != "-" {
-		t.Errorf("nobody is elsewhere, and plays %s", far)
+		t.Errorf("no player is on another node, and plays %s", far)
 	}
 }

@@ -166,7 +166,7 @@ func (p *beside) Ask(ctx context.Context) (*Answer, error) {
 	p.seat.state.Store(asked)
 	for nothing := 0; p.seat.state.Load() != answered; nothing++ {
 		if nothing > yields && nothing%patience == 0 && abandoned(p.table.file) {
-			return nil, errors.New("the predictor was killed: it answers nobody any more")
+			return nil, errors.New("the predictor was killed: it does not answer any more")
 		}
 		if err := pause(ctx, nothing); err != nil {
 			return nil, err

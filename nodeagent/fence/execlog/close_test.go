@@ -34,7 +34,7 @@ func TestCloseOnADiskThatHangs(t *testing.T) {
 			break
 		}
 		if time.Since(began) > 2*time.Minute {
-			t.Fatal("nobody writes")
+			t.Fatal("no program writes")
 		}
 	}
 	if err := l.Close(); !types.Is(err, types.Unavailable) {

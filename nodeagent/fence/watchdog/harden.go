@@ -71,7 +71,7 @@ func hurry() error {
 // that the work needs is resident.
 func (g *guard) rehearse(ctx context.Context) {
 	_ = g.candidates()
-	_ = cgroup.Kill(ctx, g.Root, g.Cgroups.Path("nobody")) // There is no such container.
+	_ = cgroup.Kill(ctx, g.Root, g.Cgroups.Path("absent")) // There is no such container.
 }
 
 // shed drops the pages of this program's file that its start loaded: other commands need most of

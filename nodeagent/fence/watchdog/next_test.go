@@ -15,7 +15,7 @@ func TestNext(t *testing.T) {
 		s    sight
 		want deed
 	}{
-		{"nobody has set a deadline", sight{now: 5, agent: true}, deed{until: 5 + SeenWithin}},
+		{"no deadline is set", sight{now: 5, agent: true}, deed{until: 5 + SeenWithin}},
 		{"far from it", sight{now: 50 * time.Second, agent: true, set: true}, deed{until: 50*time.Second + SeenWithin}},
 		{"near it", sight{now: 99 * time.Second, agent: true, set: true}, deed{until: killAt}},
 		{"a suspended machine wakes", sight{now: killAt + time.Hour, agent: true, set: true}, deed{kill: true, until: killAt + time.Hour + lookEvery}},
@@ -52,7 +52,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, ok := decodePage(mem); ok {
-		t.Error("a deadline that nobody has set")
+		t.Error("a deadline that was not set")
 	}
 	for _, at := range []time.Duration{time.Second, time.Hour} {
 		if err := p.Set(t.Context(), at, "12345678-1234-1234-1234-123456789abc"); err != nil {

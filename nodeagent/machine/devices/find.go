@@ -163,7 +163,7 @@ func (f *Finder) missing(all []found, specs []described) {
 		}
 		for _, file := range specs[at].files {
 			if !exists(f.cfg.path(file)) {
-				all[i].Unhealthy = noFile + file + " is not there: see whether its driver is loaded, and make its CDI specification anew"
+				all[i].Unhealthy = noFile + file + " is not there: see whether its driver is loaded, and make its CDI specification again"
 				break
 			}
 		}

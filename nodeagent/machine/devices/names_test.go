@@ -127,7 +127,7 @@ func TestNamedTwice(t *testing.T) {
 			w.remove("proc/driver")
 			w.hang()
 			if all := w.look(0); len(all) != 4 {
-				t.Errorf("nobody tells which they are: %+v", all)
+				t.Errorf("no program says which they are: %+v", all)
 			}
 		})
 	}
@@ -242,7 +242,7 @@ func TestNothingToAsk(t *testing.T) {
 			w.known[i].Unhealthy = silentReason
 		}
 		if all := w.look(2 * time.Second); strings.Contains(unhealthy(all), silentReason) {
-			t.Error("there is nobody who does not answer")
+			t.Error("a program counts as silent, though all answer")
 		}
 	}
 }

@@ -46,11 +46,11 @@ func (d *diagnosis) validity(what string, c *Certificate, f Facts) {
 	day := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 	switch {
 	case f.Now.After(c.NotAfter):
-		d.problem(fmt.Sprintf("%s has expired at %s", what, day(c.NotAfter)), "have it issued anew; nothing has to be restarted, as it is read for each connection")
+		d.problem(fmt.Sprintf("%s has expired at %s", what, day(c.NotAfter)), "have it renewed; nothing has to be restarted, as it is read for each connection")
 	case f.Now.Before(c.NotBefore):
 		d.problem(fmt.Sprintf("%s is valid from %s on, and the clock here says %s", what, day(c.NotBefore), day(f.Now)), "set the clock: timedatectl")
 	case f.Now.Add(soon).After(c.NotAfter):
-		d.warn(fmt.Sprintf("%s expires at %s", what, day(c.NotAfter)), "have it issued anew before that")
+		d.warn(fmt.Sprintf("%s expires at %s", what, day(c.NotAfter)), "have it renewed before that")
 	}
 }
 

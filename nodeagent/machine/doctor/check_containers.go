@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/types/action"
+	"github.com/escher-sched/escher/types/words"
 )
 
 const installContainers = "apt-get install containerd runc"
@@ -95,11 +96,11 @@ func checkContainers(f Facts) []Finding {
 		ours := s.Node == f.Plan.Node && (f.Cluster == nil || f.Cluster.ID == s.Cluster)
 		switch {
 		case !ours:
-			d.warn(fmt.Sprintf("there are %d containers %s, %d of them running, which the agent of %s leaves alone", len(s.Containers), whose, running, f.Plan.Node), "%s", remove(s.Name))
+			d.warn(fmt.Sprintf("the agent of %s leaves alone %s %s, %d of them running", f.Plan.Node, words.Count(len(s.Containers), "container"), whose, running), "%s", remove(s.Name))
 		case !f.Agent.Running && running > 0:
-			d.warn(fmt.Sprintf("%d containers %s run, and no agent looks after them", running, whose), "start the agent: it adopts or ends them; to end them without: %s", remove(s.Name))
+			d.warn(fmt.Sprintf("no agent manages %s %s", words.Count(running, "running container"), whose), "start the agent, which adopts or ends them; to end them without it: %s", remove(s.Name))
 		case f.Cluster != nil && f.Agent.Running && unbound > 0:
-			d.warn(fmt.Sprintf("%d containers %s are bound no more, which takes the agent a moment to remove", unbound, whose), "look again; if they stay, restart the agent")
+			d.warn(fmt.Sprintf("the agent has not yet removed %s %s", words.Count(unbound, "unbound container"), whose), "look again in a moment; if they stay, restart the agent")
 		}
 	}
 	return d.done(fmt.Sprintf("%d running", total))

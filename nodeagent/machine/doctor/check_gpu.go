@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/types/action"
+	"github.com/escher-sched/escher/types/words"
 )
 
 const generateCDI = "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
@@ -12,7 +13,7 @@ const generateCDI = "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 func checkGPUs(f Facts) []Finding {
 	d, g := of("gpus"), f.GPU
 	if g.Cards == 0 && g.Driver == "" {
-		return d.done("none of NVIDIA's")
+		return d.done("no NVIDIA card")
 	}
 	specified := false
 	for _, s := range g.Specs {
@@ -20,7 +21,7 @@ func checkGPUs(f Facts) []Finding {
 	}
 	switch {
 	case g.Driver == "":
-		d.problem(fmt.Sprintf("%d cards of NVIDIA's are there, and no driver is loaded", g.Cards), "apt-get install nvidia-driver, and modprobe nvidia")
+		d.problem("no driver is loaded for "+words.Count(g.Cards, "NVIDIA card"), "apt-get install nvidia-driver, and modprobe nvidia")
 		return d.all
 	case !g.Nodes:
 		d.problem("the driver is loaded, and /dev/nvidiactl is not there", "nvidia-modprobe -u -c0")
@@ -41,7 +42,7 @@ func checkGPUs(f Facts) []Finding {
 		d.warn("/dev/char has no links to the GPUs: where systemd keeps the control groups, containers lose theirs at systemctl daemon-reload",
 			"nvidia-ctk system create-dev-char-symlinks --create-all, and a udev rule that does so at each boot")
 	}
-	return d.done(fmt.Sprintf("%d of NVIDIA's, driver %s", g.Cards, g.Driver))
+	return d.done(words.Count(g.Cards, "NVIDIA card") + ", driver " + g.Driver)
 }
 
 func checkCDI(f Facts) []Finding {
@@ -55,11 +56,11 @@ func checkCDI(f Facts) []Finding {
 		if len(s.Missing) == 0 {
 			continue
 		}
-		remedy := "make it anew with the tool that made it"
+		remedy := "make it again with the tool that made it"
 		if strings.HasPrefix(s.Kind, "nvidia.com/") {
 			remedy = "nvidia-ctk cdi generate --output=" + s.Path
 		}
 		d.problem(fmt.Sprintf("%s names %s, and there is no such device: no container that is given it could start", s.Path, strings.Join(s.Missing, ", ")), "%s", remedy)
 	}
-	return d.done(fmt.Sprintf("%d devices in %d specifications", devices, len(f.GPU.Specs)))
+	return d.done(words.Count(devices, "device") + " in " + words.Count(len(f.GPU.Specs), "specification"))
 }

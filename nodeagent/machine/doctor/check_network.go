@@ -114,7 +114,7 @@ func checkPorts(f Facts) []Finding {
 	}
 	taken := slices.DeleteFunc(slices.Clone(n.Listening), func(p int) bool { return p < r.First || p > r.Last })
 	if len(taken) > 0 && !f.Agent.Running { // otherwise its tasks may listen
-		d.warn(fmt.Sprintf("something listens already at %d of the ports given to tasks, such as %d", len(taken), taken[0]), "ss -ltnp 'sport = :%d'", taken[0])
+		d.warn(fmt.Sprintf("a program listens at %d of the ports given to tasks, such as %d", len(taken), taken[0]), "ss -ltnp 'sport = :%d'", taken[0])
 	}
 	return d.done(portText(r) + " are given to tasks")
 }

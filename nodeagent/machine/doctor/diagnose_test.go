@@ -109,6 +109,11 @@ func machineBreaks() []breaks {
 	}
 }
 
+// twice adds another container like the first.
+func twice(f *Facts) {
+	f.Spaces[0].Containers = append(f.Spaces[0].Containers, f.Spaces[0].Containers[0])
+}
+
 // containerBreaks are defects of container programs and of disks.
 func containerBreaks() []breaks {
 	return []breaks{
@@ -141,10 +146,12 @@ func containerBreaks() []breaks {
 		{"long path of a containerd of its own", func(f *Facts) { f.Containerd.Serving, f.Plan.StateDir = "", "/"+strings.Repeat("long", 25) }, "sockets", Problem, "Unix sockets allow", "state-dir"},
 		{"logs", func(f *Facts) { f.LogBytes = 20 << 30 }, "logs", Warning, "20 GiB", "/var/lib/escher/logs"},
 		{"watchdog", func(f *Facts) { f.Watchdog.Running = false }, "watchdog", Problem, "does not run", "restart"},
-		{"containers of another node", func(f *Facts) { f.Spaces[0].Node = "old" }, "containers", Warning, "node old of cluster c", "ctr -n escher-c-1"},
+		{"containers of another node", func(f *Facts) { f.Spaces[0].Node = "old" }, "containers", Warning, "leaves alone 1 container of node old of cluster c, 1 of them running", "ctr -n escher-c-1"},
 		{"containers of another cluster", func(f *Facts) { f.Spaces[0].Cluster = "x" }, "containers", Warning, "cluster x", "ctr"},
-		{"containers alone", func(f *Facts) { f.Agent.Running = false }, "containers", Warning, "no agent", "start the agent"},
-		{"containers not bound", func(f *Facts) { f.Cluster.Bound = nil }, "containers", Warning, "1 containers", "restart the agent"},
+		{"container alone", func(f *Facts) { f.Agent.Running = false }, "containers", Warning, "no agent manages 1 running container of", "start the agent"},
+		{"containers alone", func(f *Facts) { f.Agent.Running = false; twice(f) }, "containers", Warning, "no agent manages 2 running containers of", "start the agent"},
+		{"container not bound", func(f *Facts) { f.Cluster.Bound = nil }, "containers", Warning, "has not yet removed 1 unbound container of", "restart the agent"},
+		{"containers not bound", func(f *Facts) { f.Cluster.Bound = nil; twice(f) }, "containers", Warning, "has not yet removed 2 unbound containers of", "restart the agent"},
 	}
 }
 
@@ -159,7 +166,7 @@ func networkBreaks() []breaks {
 		{"loopback", func(f *Facts) { f.Network.Loopback = true }, "node api", Problem, "their own machine", "advertise"},
 		{"loopback without a certificate", func(f *Facts) { f.Plan.Local, f.Network.Loopback = true, true }, "node api", Warning, "loopback alone", "tls-cert"},
 		{"strange address", func(f *Facts) { f.Network.Local = false }, "node api", Warning, "no address of this machine", "advertise"},
-		{"node certificate", func(f *Facts) { f.Network.API.NotAfter = f.Now }, "node certificate", Warning, "expires", "issued"},
+		{"node certificate", func(f *Facts) { f.Network.API.NotAfter = f.Now }, "node certificate", Warning, "expires", "renewed"},
 		{"node certificate for another", func(f *Facts) { f.Network.API.Wrong = "x509: valid for a, not b" }, "node certificate", Problem, "valid for a", "advertise"},
 		{"node certificate is none", func(f *Facts) { f.Network.API, f.Network.CertificateError = nil, "no such file" }, "node certificate", Problem, "no such file", ""},
 		{"firewall", func(f *Facts) { f.Network.Filters = []string{"nf_tables"} }, "firewall", Warning, "7421", "curl -k http://10.0.0.5:7421/healthz"},
@@ -183,7 +190,7 @@ func networkBreaks() []breaks {
 func clusterBreaks() []breaks {
 	return []breaks{
 		{"etcd is away", func(f *Facts) { f.Etcd.Endpoints[0].Error = "refused"; f.Cluster = nil }, "etcd", Problem, "https://10.0.0.1:2379 does not answer: refused", "endpoints"},
-		{"etcd's certificate has expired", func(f *Facts) { f.Etcd.Endpoints[0].Certificate.NotAfter = f.Now.Add(-1) }, "etcd", Problem, "has expired", "issued anew"},
+		{"etcd's certificate has expired", func(f *Facts) { f.Etcd.Endpoints[0].Certificate.NotAfter = f.Now.Add(-1) }, "etcd", Problem, "has expired", "renewed"},
 		{"etcd's certificate is of tomorrow", func(f *Facts) { f.Etcd.Endpoints[0].Certificate.NotBefore = f.Now.Add(time.Hour) }, "etcd", Problem, "clock", "timedatectl"},
 		{"etcd's certificate is of another", func(f *Facts) { f.Etcd.Endpoints[0].Certificate.Wrong = "certificate is valid for x" }, "etcd", Problem, "valid for x", "servername"},
 		{"etcd refuses", func(f *Facts) { f.Etcd.Error = "bad certificate"; f.Cluster = nil }, "etcd", Problem, "bad certificate", "show the state of the cluster"},

@@ -213,7 +213,7 @@ func TestLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := gatherAgent(h, dir); a.Running {
-		t.Errorf("nobody has it: %+v", a)
+		t.Errorf("no program has the lock: %+v", a)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)

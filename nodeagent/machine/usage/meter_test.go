@@ -103,7 +103,7 @@ func TestMeterIsLazy(t *testing.T) {
 	metering(t, func(t *testing.T, d *driver, m *meter) {
 		pass(10 * time.Minute)
 		if idle := d.asked(); idle > 11 {
-			t.Errorf("asked %d times in ten minutes in which nobody looked", idle)
+			t.Errorf("asked %d times in ten minutes without a reader", idle)
 		}
 		before := d.asked()
 		for range 60 {
@@ -111,7 +111,7 @@ func TestMeterIsLazy(t *testing.T) {
 			pass(time.Second)
 		}
 		if n := d.asked() - before; n < 10 || n > 15 {
-			t.Errorf("asked %d times in a minute in which somebody looked", n)
+			t.Errorf("asked %d times in a minute with a reader", n)
 		}
 	})
 }

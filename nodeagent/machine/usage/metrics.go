@@ -74,7 +74,7 @@ func useMetrics(component, of string, labels []string) []number[Use] {
 	if component == "task" {
 		add("cpu_throttled_seconds_total", "Time that %s was held back by its limit.", total, nil, float(func(u Use) *float64 { return u.ThrottledSeconds }))
 		add("memory_peak_bytes", "The most memory that %s ever had, files included.", now, nil, integer(func(u Use) *int64 { return u.MemoryPeakBytes }))
-		add("oom_kills_total", "Processes of %s killed for want of memory.", total, nil, integer(func(u Use) *int64 { return u.OOMKills }))
+		add("oom_kills_total", "Processes of %s killed for lack of memory.", total, nil, integer(func(u Use) *int64 { return u.OOMKills }))
 		add("processes", "Processes and threads that %s has.", now, nil, integer(func(u Use) *int64 { return u.Processes }))
 	}
 	return all

@@ -42,7 +42,7 @@ func TestRates(t *testing.T) {
 		"the first one, started lately":             {nil, startedAt(counts(15, 2, 100), 11), known(4, 500, 25)},
 		"started long ago: the mean says nothing":   {nil, startedAt(counts(1000, 100, 100), 11), unknown},
 		"run again in between":                      {&earlier, startedAt(counts(15, 101, 1400), 13), known(2, 50500, 700)},
-		"counters began anew, nobody knows when":    {&earlier, counts(15, 3, 1000), unknown},
+		"counters began again, at an unknown time":  {&earlier, counts(15, 3, 1000), unknown},
 		"those of the disk did":                     {&earlier, counts(15, 101, 0), unknown},
 		"too soon to tell":                          {&earlier, counts(10.4, 100.4, 1000), unknown},
 		"too long ago: the machine slept":           {&earlier, counts(1000, 101, 1000), unknown},

@@ -126,7 +126,7 @@ func TestSamples(t *testing.T) {
 			t.Fatalf("%+v, want half a core over 15 s", u)
 		}
 		if n := w.readsOf("a"); n > 5 {
-			t.Errorf("read %d times in a minute in which nobody looked", n)
+			t.Errorf("read %d times in a minute without a reader", n)
 		}
 		before := w.readsOf("a")
 		for range 600 {
@@ -134,7 +134,7 @@ func TestSamples(t *testing.T) {
 			pass(time.Second)
 		}
 		if n := w.readsOf("a") - before; n < 500 || n > 610 {
-			t.Errorf("read %d times in ten minutes in which somebody looked each second", n)
+			t.Errorf("read %d times in ten minutes with a reader each second", n)
 		}
 		if all := w.known(time.Unix(1, 0)); len(all[0].History) < 50 || len(all[0].History) > 125 {
 			t.Errorf("%d samples are known, want some of 5 minutes", len(all[0].History))

@@ -355,7 +355,7 @@ func testStartedMeanwhile(b *bench) {
 				return struct{}{}, nil
 			}
 		}
-		return struct{}{}, types.Errorf(types.Unavailable, "nobody starts it")
+		return struct{}{}, types.Errorf(types.Unavailable, "no program starts it")
 	})
 	_, err := os.ReadFile(was)
 	b.must(err)

@@ -99,11 +99,11 @@ func testOOM(b *bench) {
 	c.MemoryBytes = 32 << 20
 	b.start(c)
 	if exit := b.wait(c.ID); !exit.OOMKilled || exit.Code != 137 {
-		b.Errorf("exit %+v, want it killed for want of memory", exit)
+		b.Errorf("exit %+v, want it killed for lack of memory", exit)
 	}
 	seen, err := b.find(b.Context(), c.ID)
 	if err != nil || seen.Exit == nil || !seen.Exit.OOMKilled {
-		b.Errorf("listed as %+v, %v; want it killed for want of memory", seen, err)
+		b.Errorf("listed as %+v, %v; want it killed for lack of memory", seen, err)
 	}
 }
 
@@ -113,7 +113,7 @@ func testOOMOfChild(b *bench) {
 	c.MemoryBytes = 32 << 20
 	b.start(c)
 	if exit := b.wait(c.ID); !exit.OOMKilled || exit.Code != 3 {
-		b.Errorf("exit %+v, want 3, and that a process of it was killed for want of memory", exit)
+		b.Errorf("exit %+v, want 3, and that a process of it was killed for lack of memory", exit)
 	}
 }
 
@@ -123,6 +123,6 @@ func testKillUnderLimit(b *bench) {
 	b.start(c)
 	b.must(b.Signal(b.Context(), c.ID, syscall.SIGKILL))
 	if exit := b.wait(c.ID); exit.OOMKilled || exit.Code != 137 {
-		b.Errorf("exit %+v, want 137 and not for want of memory", exit)
+		b.Errorf("exit %+v, want 137 and not for lack of memory", exit)
 	}
 }

@@ -258,11 +258,11 @@ func (o *outputs) startLogger(id string, held *output) (err error) {
 		}
 		cmd.ExtraFiles = append(cmd.ExtraFiles, again)
 	}
-	nobody, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	discard, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	cmd.ExtraFiles = append(cmd.ExtraFiles, nobody)
+	cmd.ExtraFiles = append(cmd.ExtraFiles, discard)
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func pullError(err error, ref string) error {
 	case answered && errdefs.IsNotFound(err):
 		return types.Errorf(types.NotFound, "pull image %s: the registry does not have it; check its name and tag", ref)
 	case errdefs.IsNotImplemented(err):
-		return types.Errorf(types.Invalid, "pull image %s: %w; make it anew with a tool of today", ref, err)
+		return types.Errorf(types.Invalid, "pull image %s: %w; rebuild it with a current tool", ref, err)
 	case isDamaged(err):
 		return types.Errorf(types.Unavailable, "pull image %s: what the registry sent is not what its digest says: %w", ref, err)
 	case failed:

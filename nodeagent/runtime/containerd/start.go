@@ -190,7 +190,7 @@ func (r *Runtime) rootfs(ctx context.Context, id string, m made) ([]*api.Mount, 
 	switch {
 	case errdefs.IsAlreadyExists(err): // of an interrupted call
 		if err := service.Remove(ctx, id); err != nil {
-			return nil, classify(err, "make the file system of container %s anew", id)
+			return nil, classify(err, "make the file system of container %s again", id)
 		}
 		mounts, err = service.Prepare(ctx, id, m.parent)
 	case errdefs.IsNotFound(err): // that of the image

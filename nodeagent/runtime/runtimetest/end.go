@@ -87,7 +87,7 @@ func testKill(s *suite) {
 	s.must(s.Signal(s.ctx(), c.ID, syscall.SIGKILL))
 	exit := s.wait(c.ID)
 	if exit.Code != 128+int(syscall.SIGKILL) || exit.OOMKilled {
-		s.Errorf("exit %+v, want code 137 and not for want of memory", exit)
+		s.Errorf("exit %+v, want code 137 and not for lack of memory", exit)
 	}
 }
 

@@ -290,10 +290,10 @@ func TestImages(t *testing.T) {
 		t.Errorf("%v, %v", image, err)
 	}
 	w.runtime.pull = func(context.Context) (nodeagent.Image, error) {
-		return nodeagent.Image{}, types.Errorf(types.NotFound, "nobody has it")
+		return nodeagent.Image{}, types.Errorf(types.NotFound, "no registry has it")
 	}
 	none := func(nodeapi.Pull) {}
-	if _, err := w.Pull(t.Context(), "x:1", none); !types.Is(err, types.NotFound) || err.Error() != "nobody has it" {
+	if _, err := w.Pull(t.Context(), "x:1", none); !types.Is(err, types.NotFound) || err.Error() != "no registry has it" {
 		t.Errorf("%v", err)
 	}
 	if _, err := w.Pull(t.Context(), "not an image", none); !types.Is(err, types.Invalid) {

@@ -20,8 +20,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const completionHelp = `Prints what makes a shell complete commands, flags, and the names of tasks, jobs,
-nodes, reservations, resources and contexts, as they are at that moment.
+const completionHelp = `Prints a script with which a shell completes commands, flags, and the present names of
+tasks, jobs, nodes, reservations, resources and contexts.
 
   bash   source <(escher completion bash)                      in ~/.bashrc; needs bash-completion
   zsh    source <(escher completion zsh)                       in ~/.zshrc, after compinit
@@ -31,7 +31,7 @@ nodes, reservations, resources and contexts, as they are at that moment.
 func newCompletion(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:       "completion bash|zsh|fish",
-		Short:     "Print what makes a shell complete escher's commands",
+		Short:     "Print the completion script of a shell",
 		Long:      completionHelp,
 		Args:      cmdutil.Exactly("SHELL"),
 		ValidArgs: []string{"bash", "zsh", "fish"},

@@ -326,7 +326,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		"--prefer up":                       `prefer: "up" is no place`,
 		"--prefer anywhere --prefer rack/a": "prefer: anywhere is any place",
 		"--queue batch --policy queue={}":   "policy queue: name: queue is shared by jobs: declare it",
-		"--share teams":                     `share: "teams" names nobody: write teams/alice`,
+		"--share teams":                     `share: "teams" names no user: write teams/alice`,
 	} {
 		p := flagsOf(t, strings.Fields(args)...)
 		_, err := p.Policies()

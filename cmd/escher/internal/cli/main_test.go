@@ -34,9 +34,9 @@ func TestExitCode(t *testing.T) {
 // TestHugeError cuts an error that repeats a huge input, and keeps its field and its remedy.
 func TestHugeError(t *testing.T) {
 	var out strings.Builder
-	exitCode(types.Errorf(types.Invalid, "share: %q names nobody: write alice\nand a second line", strings.Repeat("ä", 100_000)), &out)
+	exitCode(types.Errorf(types.Invalid, "share: %q names no user: write alice\nand a second line", strings.Repeat("ä", 100_000)), &out)
 	text := out.String()
-	if len(text) > maxLine+100 || !utf8.ValidString(text) || !strings.HasPrefix(text, `escher: share: "ä`) || !strings.HasSuffix(text, "names nobody: write alice\nand a second line\n") {
+	if len(text) > maxLine+100 || !utf8.ValidString(text) || !strings.HasPrefix(text, `escher: share: "ä`) || !strings.HasSuffix(text, "names no user: write alice\nand a second line\n") {
 		t.Errorf("%d bytes: %.100q", len(text), text)
 	}
 }

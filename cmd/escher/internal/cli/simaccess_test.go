@@ -56,7 +56,7 @@ func (s *imageStore) Load(_ context.Context, archive io.Reader) ([]nodeagent.Ima
 
 func (s *imageStore) Pull(_ context.Context, ref string) (nodeagent.Image, error) {
 	if strings.Contains(ref, "none") {
-		return nodeagent.Image{}, types.Errorf(types.NotFound, "pull image %s: nobody has it: check its name", ref)
+		return nodeagent.Image{}, types.Errorf(types.NotFound, "pull image %s: no registry has it: check its name", ref)
 	}
 	return s.Add(ref)[0], nil
 }

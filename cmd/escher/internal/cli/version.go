@@ -20,7 +20,7 @@ type versionInfo struct {
 func newVersion(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say what this binary was built of",
+		Short: "Print the version",
 		Args:  cmdutil.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			v := versionInfo{Version: cmdutil.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}

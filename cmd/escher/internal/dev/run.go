@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // Run runs a cluster until ctx is done, stops its tasks unless Keep is set, and returns when all
@@ -155,7 +156,7 @@ func (c *running) server(context.Context) error {
 }
 
 func (c *running) awaitNodes(ctx context.Context) error {
-	c.cfg.Progress("starting %d agents", c.cfg.Nodes)
+	c.cfg.Progress("starting %s", words.Count(c.cfg.Nodes, "agent"))
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()
 	alive := make(chan struct{})

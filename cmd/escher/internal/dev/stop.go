@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 const (
@@ -35,7 +36,7 @@ func (c *running) stopTasks(ctx context.Context) error {
 		return err
 	}
 	if len(bindings) > 0 {
-		c.cfg.Progress("stopping %d tasks; interrupt again to leave them running", len(bindings))
+		c.cfg.Progress("stopping %s; interrupt again to leave them running", words.Count(len(bindings), "task"))
 	}
 	stuck := make(map[string]bool)
 	for _, kv := range bindings {

@@ -159,7 +159,7 @@ func Listen(flag, address string) (net.Listener, error) {
 		return l, nil
 	}
 	if conn, err := net.Dial("unix", path); err == nil {
-		return nil, errors.Join(conn.Close(), types.Errorf(types.Precondition, "%s: listen at %s: somebody listens there already: end that one, or choose another path", flag, address))
+		return nil, errors.Join(conn.Close(), types.Errorf(types.Precondition, "%s: listen at %s: another program listens there: end it, or choose another path", flag, address))
 	}
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return nil, types.Errorf(types.Precondition, "%s: listen at %s: %w", flag, address, err)

@@ -61,7 +61,7 @@ func (c AgentConfig) apiListen() (apiListen, error) {
 			out.address, out.local, out.advice = ":"+defaultPort, false, ""
 		}
 	case !c.Insecure:
-		return out, types.Errorf(types.Invalid, "listen: %s: without a certificate whoever reads the network can use every task of this node: %s", out.address, remedy)
+		return out, types.Errorf(types.Invalid, "listen: %s: without a certificate, every program that reads the network can use every task of this node: %s", out.address, remedy)
 	}
 	if conf == nil && !out.local {
 		out.advice = "the node's API listens at " + out.address + " without encryption: its token and all else cross the network readably"

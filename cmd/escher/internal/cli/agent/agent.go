@@ -21,16 +21,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const agentHelp = `Makes this machine a node of a cluster whose etcd is at --endpoints, and runs what is
-bound to it, in the containerd of the machine or, where there is none, in one of its
-own. Needs root. An escher server must run somewhere.
+const agentHelp = `Makes this machine a node of a cluster whose etcd is at --endpoints. It runs the tasks
+bound to the node in the containerd of the machine or, if there is none, in one of its
+own. It needs root, and an escher server for the cluster.
 
-Interrupted or killed, it leaves containers running, and adopts them when it is started
-again within --ttl, in the same directory. If it is not, the watchdog ends them, and only
-then they run elsewhere. Cut off from etcd for as long, it ends what runs by itself.
+Interrupted or killed, it leaves containers running. Started again within --ttl in the
+same directory, it adopts them. Otherwise the watchdog ends them, and only then they run
+elsewhere. An agent that is cut off from etcd for that long ends its tasks itself.
 
-The node's API (docs/node-api.md) is at --listen, for whoever may read etcd, who finds
-there the address and what to show. Without --tls-cert it listens on loopback alone, and
+The node's API (docs/node-api.md) is at --listen, for clients that may read etcd: its
+address and its token are there. Without --tls-cert it listens on loopback alone, and
 escher logs, exec, cp and top work on this machine only.`
 
 const (
@@ -70,32 +70,32 @@ func NewAgent(f *cmdutil.Factory) *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.StringVar(&flags.node, "node", "", "name of the node; default: the host's")
-	set.StringSliceVar(&flags.capacity, "capacity", nil, "what it has, name=amount; default: all cpu and memory of the machine; gpu follows from the devices that are found")
+	set.StringSliceVar(&flags.capacity, "capacity", nil, "capacity of the node, name=amount; default: all cpu and memory of the machine; gpu follows from the devices found")
 	set.StringArrayVar(&flags.labels, "label", nil, "name=value; repeat for several")
 	set.StringVar(&flags.containerd, "containerd", "", ContainerdHelp)
 	set.StringVar(&flags.stateDir, "state-dir", defaultStateDir, "directory for its session, logs, scratch directories and, if it runs its own, containerd")
 	set.StringVar(&flags.cfg.Listen, "listen", "", listenHelp)
-	set.BoolVar(&flags.cfg.Insecure, "insecure-listen", false, "let other machines reach the API without --tls-cert, in a network that is trusted")
-	set.StringVar(&flags.cfg.Advertise, "advertise", "", "host:port by which others reach the API; default: the address from which this machine reaches etcd")
-	set.DurationVar(&flags.cfg.UsageEvery, "usage-interval", sampled.DefaultEvery, "how often what tasks and the machine use is sampled while somebody looks")
-	set.BoolVar(&flags.cfg.NoTaskMetrics, "hide-task-metrics", false, "leave what has names of tasks out of /metrics")
-	set.BoolVar(&flags.cfg.OpenTaskMetrics, "open-task-metrics", false, "show other machines names of tasks in /metrics, and why it is not ready in /readyz, without the token of the node")
+	set.BoolVar(&flags.cfg.Insecure, "insecure-listen", false, "let other machines reach the API without --tls-cert, in a trusted network")
+	set.StringVar(&flags.cfg.Advertise, "advertise", "", "host:port at which other machines reach the API; default: the address from which this machine reaches etcd")
+	set.DurationVar(&flags.cfg.UsageEvery, "usage-interval", sampled.DefaultEvery, "how often the usage of tasks and the machine is sampled while a client reads it")
+	set.BoolVar(&flags.cfg.NoTaskMetrics, "hide-task-metrics", false, "leave metrics with names of tasks out of /metrics")
+	set.BoolVar(&flags.cfg.OpenTaskMetrics, "open-task-metrics", false, "show names of tasks in /metrics, and the reasons in /readyz, to other machines without the token of the node")
 	set.StringVar(&flags.cfg.TLSCert, "tls-cert", "", "file of the API's certificate")
 	set.StringVar(&flags.cfg.TLSKey, "tls-key", "", "file of its key")
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, AllowMountHelp)
 	flags.permit.Add(set)
 	flags.gpus.Add(set)
 	set.StringVar((*string)(&flags.cfg.CgroupDriver), "cgroup-driver", "", cgroupDriverHelp)
-	set.StringVar(&flags.ports, "ports", defaultPorts, "ports to give to tasks that ask for some, FIRST-LAST, or none")
-	set.DurationVar(&flags.cfg.Agent.TTL, "ttl", nodeagent.DefaultTTL, "how long the node may be cut off until what runs there is run elsewhere")
+	set.StringVar(&flags.ports, "ports", defaultPorts, "ports to give to tasks, FIRST-LAST, or none")
+	set.DurationVar(&flags.cfg.Agent.TTL, "ttl", nodeagent.DefaultTTL, "how long the node may be cut off before its tasks run elsewhere")
 	flags.logs.Add(set)
 	return cmd
 }
 
 const (
 	ContainerdHelp   = "socket of the containerd to use, or \"private\"; default: that of the machine if there is one"
-	cgroupDriverHelp = "who makes the cgroups of tasks: cgroupfs or systemd; default: systemd where it rules cgroup v2, else cgroupfs"
-	AllowMountHelp   = "path of this machine that tasks may mount, with all below it; PATH:ro for reading alone; repeat for several"
+	cgroupDriverHelp = "cgroup driver of tasks: cgroupfs or systemd; default: systemd if it manages cgroup v2, else cgroupfs"
+	AllowMountHelp   = "path of this machine that tasks may mount, with all below it; PATH:ro for read-only; repeat for several"
 )
 
 // config returns the configuration.

@@ -30,7 +30,7 @@ func (g *agentDeviceFlags) Add(set *pflag.FlagSet) {
 	set.StringArrayVar(&g.named, "device", nil, "other devices to give out, by their names in the CDI: acme.com/fpga=card0, acme.com/fpga=* for all of a class, and intel.com/gpu=*,as=gpu to count them as gpu; repeat for several")
 	set.StringArrayVar(&g.specs, "cdi-dir", nil, "directory of CDI specifications; repeat for several, the last one counts most; default: /etc/cdi and /var/run/cdi")
 	set.StringVar(&g.smi, "nvidia-smi", "", "path of nvidia-smi; default: the one in PATH")
-	set.DurationVar(&g.every, "device-interval", nodeagent.DefaultProbeEvery, "how often is looked which devices there are and whether they are well")
+	set.DurationVar(&g.every, "device-interval", nodeagent.DefaultProbeEvery, "how often devices and their health are probed")
 }
 
 // config returns where to find the devices.

@@ -19,15 +19,16 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 	"github.com/escher-sched/escher/nodeagent/machine/doctor"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
-const doctorHelp = `Says what on this machine would go wrong for an agent, and how to fix it. It needs no
-cluster; with --endpoints it looks at the way to that one, and at the cluster, too.
-Give it the flags that the agent has.
+const doctorHelp = `Finds problems that an agent would have on this machine, and how to fix them. It needs no
+cluster; with --endpoints it also checks the cluster and the connection to it. Give it
+the flags of the agent.
 
-Each finding is ok, a warning or a problem. Nothing is changed: what is written below
---state-dir to try its disk is removed again. Exit code 0: there is no problem; 1: there
-is one.`
+Each finding is ok, a warning or a problem. It changes nothing: a file that it writes
+below --state-dir to test the disk is removed again. The exit code is 1 if there is a
+problem, else 0.`
 
 // doctorFlags describe the agent for which the machine is checked: they are those of the agent.
 type doctorFlags struct {
@@ -44,7 +45,7 @@ func NewNodeDoctor(f *cmdutil.Factory) *cobra.Command {
 	var flags doctorFlags
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what on this machine would go wrong, and how to fix it",
+		Short: "Find problems of this machine as a node, and how to fix them",
 		Long:  doctorHelp,
 		Args:  cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,11 +65,11 @@ func NewNodeDoctor(f *cmdutil.Factory) *cobra.Command {
 	set.StringVar(&flags.containerd, "containerd", "", ContainerdHelp)
 	set.StringVar(&flags.stateDir, "state-dir", defaultStateDir, "directory of the agent")
 	set.StringVar(&flags.listen, "listen", "", listenHelp)
-	set.StringVar(&flags.advertise, "advertise", "", "host:port by which others reach the API; default: the address from which this machine reaches etcd")
+	set.StringVar(&flags.advertise, "advertise", "", "host:port at which other machines reach the API; default: the address from which this machine reaches etcd")
 	set.StringVar(&flags.cert, "tls-cert", "", "file of the API's certificate")
 	set.StringVar(&flags.key, "tls-key", "", "file of its key")
 	set.StringVar((*string)(&flags.driver), "cgroup-driver", "", cgroupDriverHelp)
-	set.StringVar(&flags.ports, "ports", defaultPorts, "ports to give to tasks that ask for some, FIRST-LAST, or none")
+	set.StringVar(&flags.ports, "ports", defaultPorts, "ports to give to tasks, FIRST-LAST, or none")
 	set.StringArrayVar(&flags.cdiDirs, "cdi-dir", nil, "directory of CDI specifications; repeat for several; default: /etc/cdi and /var/run/cdi")
 	set.StringVar(&flags.smi, "nvidia-smi", "", "path of nvidia-smi; default: the one in PATH")
 	return cmd
@@ -156,7 +157,7 @@ func printFindings(w io.Writer, found []doctor.Finding, color bool) error {
 			fmt.Fprintf(w, "%-*s  → %s\n", len("warning")+2+wide, "", table.Line(x.Remedy.String()))
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%d problems, %d warnings, %d ok\n", count[doctor.Problem], count[doctor.Warning], count[doctor.OK])
+	_, err := fmt.Fprintf(w, "\n%s, %s, %d ok\n", words.Count(count[doctor.Problem], "problem"), words.Count(count[doctor.Warning], "warning"), count[doctor.OK])
 	return err
 }
 

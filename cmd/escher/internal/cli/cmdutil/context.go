@@ -131,7 +131,7 @@ func changeContexts(f *Factory, change func(*config.File) error) error {
 func contextUse(f *Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "use CONTEXT",
-		Short: "Use a context from now on",
+		Short: "Make a context the current one",
 		Args:  Exactly("CONTEXT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return changeContexts(f, func(file *config.File) error {
@@ -147,7 +147,7 @@ func contextSet(f *Factory) *cobra.Command {
 	use := false
 	cmd := &cobra.Command{
 		Use:   "set CONTEXT --endpoints HOST:PORT,...|--dir DIR",
-		Short: "Make a context, or change what is given of it; the first one is used from then on",
+		Short: "Create or change a context; the first one becomes the current one",
 		Args:  Exactly("CONTEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeContexts(f, func(file *config.File) error {
@@ -161,7 +161,7 @@ func contextSet(f *Factory) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&use, "use", false, "use it from now on")
+	cmd.Flags().BoolVar(&use, "use", false, "make it the current one")
 	return cmd
 }
 
@@ -232,7 +232,7 @@ func checkContext(c config.Context) error {
 func contextRemove(f *Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm CONTEXT",
-		Short: "Forget a context",
+		Short: "Delete a context",
 		Args:  Exactly("CONTEXT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return changeContexts(f, func(file *config.File) error {
@@ -253,7 +253,7 @@ func contextRemove(f *Factory) *cobra.Command {
 func contextShow(f *Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
-		Short: "Say which cluster and namespace commands use, and why",
+		Short: "Show which cluster and namespace commands use, and why",
 		Args:  Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			place, err := f.Place()

@@ -32,7 +32,7 @@ type Listing[T table.Row] struct {
 
 // AddWatch adds the flag to watch a list.
 func AddWatch(cmd *cobra.Command, watch *bool) {
-	cmd.Flags().BoolVarP(watch, "watch", "w", false, "go on, and show what changes until interrupted")
+	cmd.Flags().BoolVarP(watch, "watch", "w", false, "follow changes until interrupted")
 }
 
 // How often a list that changes all the time is printed again.

@@ -16,16 +16,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const cpHelp = `Copies files and directories between a running task and this machine. What is in a
-task is TASK:PATH; a path here that has a colon is written with ./ before it.
+const cpHelp = `Copies files and directories between a running task and this machine. Write a path in a
+task as TASK:PATH, and a path here that has a colon with ./ before it.
 
-  escher cp TASK:/data/result.csv .       into a directory that is there
+  escher cp TASK:/data/result.csv .       into an existing directory
   escher cp ./model TASK:/models/new      a directory, under a new name
-  escher cp ./model/. TASK:/models        what is in it
-  escher cp TASK:/data - | tar -t         as a tar archive; - also takes one in
+  escher cp ./model/. TASK:/models        the contents of it
+  escher cp TASK:/data - | tar -t         as a tar archive; - also reads one
 
-Modes are kept; what is copied belongs to who copies, in a task to root, unless -a is
-given. Links are copied as links, also one that is named, unless -L is given.`
+Files keep their modes. They belong to the user of this command, or to root in a task;
+with -a they keep their owners. Links are copied as links, unless -L is given.`
 
 // cpFlags say how to copy files.
 type cpFlags struct{ archive, follow bool }
@@ -54,7 +54,7 @@ func NewCp(f *cmdutil.Factory) *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.BoolVarP(&flags.archive, "archive", "a", false, "keep owners too")
-	set.BoolVarP(&flags.follow, "follow-link", "L", false, "copy what SRC leads to, if it is a link")
+	set.BoolVarP(&flags.follow, "follow-link", "L", false, "if SRC is a link, copy its target")
 	return cmd
 }
 
@@ -213,7 +213,7 @@ func (c *cpFlags) in(ctx context.Context, f *cmdutil.Factory, src string, dst in
 }
 
 // errNotWanted ends the writing of an archive that was refused.
-var errNotWanted = errors.New("nobody reads it")
+var errNotWanted = errors.New("the reader has stopped")
 
 func sayLeftOut(f *cmdutil.Factory, n int) {
 	if n > 0 {

@@ -19,8 +19,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const execHelp = `Runs another command in the container of a running task, and ends with its exit code.
-It is killed when this command ends before it.
+const execHelp = `Runs another command in the container of a running task, and ends with its exit code. If
+escher exec ends first, the command in the container is killed.
 
   escher exec TASK -- ls /data
   escher exec -it TASK -- sh               a shell
@@ -63,9 +63,9 @@ func NewExec(f *cmdutil.Factory) *cobra.Command {
 	set := cmd.Flags()
 	// Flags after the task belong to the command.
 	set.SetInterspersed(false)
-	set.BoolVarP(&flags.input, "interactive", "i", false, "give it the input of this command")
+	set.BoolVarP(&flags.input, "interactive", "i", false, "pass the input of escher exec to it")
 	set.BoolVarP(&flags.tty, "tty", "t", false, "give it a terminal")
-	set.StringArrayVarP(&flags.env, "env", "e", nil, "NAME=value, or NAME for the value that it has here, besides what the task has; repeat for several")
+	set.StringArrayVarP(&flags.env, "env", "e", nil, "NAME=value, or NAME for its value here, added to the environment of the task; repeat for several")
 	set.StringVarP(&flags.dir, "workdir", "w", "", "working directory; default: that of the task")
 	set.StringVarP(&flags.user, "user", "u", "", "uid[:gid], or a name of the image; default: that of the task")
 	return cmd

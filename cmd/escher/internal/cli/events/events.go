@@ -19,12 +19,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const eventsHelp = `Lists what happened: to tasks, nodes, resources, reservations. The store keeps about a
-minute of its history; of the time before, only the steps of tasks are known. A time
-with ~ is that of what happened next to it.
+const eventsHelp = `Lists the events of tasks, nodes, resources and reservations. The store keeps about a
+minute of its history; of the time before, it knows only the steps of tasks. A time with
+~ is an estimate, from the event next to it.
 
-Of one task it also lists what its nodes did: pulled, started, signalled. With -f it
-goes on until interrupted; of one task, until that has ended.
+For one task it also lists the steps on its nodes: such as pulled and started. With -f it
+follows new events until interrupted, or until that task has ended.
 
   escher events --since 10m
   escher events -f TASK`
@@ -40,7 +40,7 @@ func NewEvents(f *cmdutil.Factory) *cobra.Command {
 	var flags eventFlags
 	cmd := &cobra.Command{
 		Use:   "events [TASK|JOB]",
-		Short: "List what happened; with -f also what happens",
+		Short: "List events, and with -f follow new ones",
 		Long:  eventsHelp,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,8 +53,8 @@ func NewEvents(f *cmdutil.Factory) *cobra.Command {
 			return flags.run(cmd.Context(), f, args)
 		},
 	}
-	cmd.Flags().BoolVarP(&flags.follow, "follow", "f", false, "go on with what happens")
-	cmd.Flags().DurationVar(&flags.since, "since", time.Hour, "leave out what is older than this; 0 is nothing")
+	cmd.Flags().BoolVarP(&flags.follow, "follow", "f", false, "follow new events")
+	cmd.Flags().DurationVar(&flags.since, "since", time.Hour, "age of the oldest event to list; 0 means all")
 	return cmd
 }
 

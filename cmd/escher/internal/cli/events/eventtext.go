@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // eventRow is a row of a list of events.
@@ -243,7 +244,7 @@ func job(k controlplane.Key, e controlplane.Event, created bool) (*eventRow, err
 	if err := types.Decode(e.Value, &j); err != nil || !created {
 		return nil, err
 	}
-	return &eventRow{Kind: "job", ID: k.ID, Event: fmt.Sprintf("complete, with %d tasks", j.Tasks)}, nil
+	return &eventRow{Kind: "job", ID: k.ID, Event: "complete, with " + words.Count(j.Tasks, "task")}, nil
 }
 
 func cordon(k controlplane.Key, e controlplane.Event) (*eventRow, error) {
@@ -324,7 +325,7 @@ func (r *eventReader) grant(k controlplane.Key, e controlplane.Event) (*eventRow
 	}
 	row.Event = string(g.Phase)
 	if len(g.Nodes) > 0 {
-		row.Event += fmt.Sprintf(", with %d nodes", len(g.Nodes))
+		row.Event += ", with " + words.Count(len(g.Nodes), "node")
 	}
 	return row, nil
 }

@@ -20,13 +20,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const applyHelp = `Makes the cluster what a file describes, and changes nothing that is so already.
-Resources are set, reservations made, shared policies declared. A task or job is known by its name: it is left
-alone if it is there as described, waiting, running or ended by itself; launched if it
-is not there, or was stopped; and replaced, with --replace, if it differs.
+const applyHelp = `Creates or updates the objects in a file, and leaves alone those that are as described.
+It sets resources, creates reservations and declares shared policies. It finds a task or
+job by its name. One that is as described stays, whether it waits, runs or has ended by
+itself. One that is absent or was stopped is launched. One that differs is replaced, with
+--replace.
 
-  escher plan -f app.yaml                                what would be done
-  escher apply -f app.yaml --if-revision 4711-9f86d081   that, unless it has changed since`
+  escher plan -f app.yaml                                the changes to make
+  escher apply -f app.yaml --if-revision 4711-9f86d081   make them, unless an object has changed`
 
 // NewApply returns the command that creates and updates the objects in a file.
 func NewApply(f *cmdutil.Factory) *cobra.Command {
@@ -34,7 +35,7 @@ func NewApply(f *cmdutil.Factory) *cobra.Command {
 	var opts apply.Options
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Make tasks, jobs, resources and reservations what a file describes",
+		Short: "Create or update the objects in a file",
 		Long:  applyHelp,
 		Args:  cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,12 +65,12 @@ func NewApply(f *cmdutil.Factory) *cobra.Command {
 	}
 	AddFile(cmd, &file)
 	addReplace(cmd, &opts)
-	cmd.Flags().StringVar(&condition, "if-revision", "", "only if nothing that the file names has changed since the revision that escher plan said")
+	cmd.Flags().StringVar(&condition, "if-revision", "", "refuse if an object that the file names has changed since this revision, from escher plan")
 	return cmd
 }
 
 func addReplace(cmd *cobra.Command, opts *apply.Options) {
-	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "stop tasks and jobs that differ, and launch them anew")
+	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "stop tasks and jobs that differ, and launch them again")
 }
 
 // maxDecisions bounds how often apply decides again after a concurrent change.

@@ -25,13 +25,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const planHelp = `Says what escher apply would do with a file: what would change, where each new task
-would be placed as the cluster is now, and what those that would wait lack; of a job with
-policies, what these add to it. It changes nothing. What would be stopped still holds its room in it.
+const planHelp = `Shows what escher apply would do with a file: the changes, the node of each new task in
+the present cluster, the resources that waiting tasks lack, and what the policies of a
+job add to it. It changes nothing. Tasks that apply would stop still hold their capacity.
 
-It ends with exit code 0 if all of it can be done, be it that something waits at
-first; 6 if a task can never run on the nodes that there are, or if something is in the
-way of apply.`
+The exit code is 0 if apply can do all of it, even if tasks wait at first. It is 6 if a
+task can never run on the present nodes, or if apply would be refused.`
 
 // NewPlan returns the command that shows what apply would do.
 func NewPlan(f *cmdutil.Factory) *cobra.Command {
@@ -39,7 +38,7 @@ func NewPlan(f *cmdutil.Factory) *cobra.Command {
 	var opts apply.Options
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE",
-		Short: "Say what apply would do, and where tasks would be placed",
+		Short: "Show what apply would do, and where tasks would be placed",
 		Long:  planHelp,
 		Args:  cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -13,7 +13,7 @@ import (
 
 // AddFile adds the flag that names a file.
 func AddFile(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVarP(file, "file", "f", "", "YAML or JSON file that describes them, - is the input")
+	cmd.Flags().StringVarP(file, "file", "f", "", "YAML or JSON file; - reads the input")
 }
 
 // ReadManifest reads and checks a file of objects.

@@ -17,9 +17,9 @@ type GpuChoice struct {
 
 func (g *GpuChoice) Add(flags *pflag.FlagSet) {
 	g.flags = flags
-	flags.StringSliceVar(&g.models, "gpu-model", nil, "words of the model of each gpu, such as H100; of several, H100,A100, any will do")
-	flags.StringVar(&g.memory, "gpu-memory", "", "memory that each gpu has at least, such as 40Gi")
-	flags.StringVar(&g.topology, "gpu-topology", "", "nvlink: each gpu is linked to each; numa: all are on one NUMA node")
+	flags.StringSliceVar(&g.models, "gpu-model", nil, "words of the model of each GPU, such as H100, or H100,A100 for either")
+	flags.StringVar(&g.memory, "gpu-memory", "", "least memory of each GPU, such as 40Gi")
+	flags.StringVar(&g.topology, "gpu-topology", "", "nvlink: all GPUs are linked to each other; numa: all are on one NUMA node")
 }
 
 // request makes a device request of the flags, without a resource yet; nil without flags.

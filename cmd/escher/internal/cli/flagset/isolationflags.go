@@ -21,13 +21,13 @@ type IsolationFlags struct {
 }
 
 func (i *IsolationFlags) Add(flags *pflag.FlagSet) {
-	flags.IntVar(&i.pids, "pids-limit", 0, "how many processes and threads it may have; 0 is what its node gives")
-	flags.StringVar(&i.cpuLimit, "cpu-limit", "", "none: it also uses what others leave of cpu (default: no more than --cpu)")
+	flags.IntVar(&i.pids, "pids-limit", 0, "most processes and threads it may have; 0 means the default of its node")
+	flags.StringVar(&i.cpuLimit, "cpu-limit", "", "none: use idle cpu too (default: no more than --cpu)")
 	flags.StringArrayVar(&i.capAdd, "cap-add", nil, "capability to add, such as NET_ADMIN; most only where the node allows it; repeat for several")
 	flags.StringArrayVar(&i.capDrop, "cap-drop", nil, "capability to drop, or ALL; repeat for several")
-	flags.BoolVar(&i.readOnly, "read-only", false, "keep it from writing to the files of its image; see --scratch")
+	flags.BoolVar(&i.readOnly, "read-only", false, "make the files of its image read-only; see --scratch")
 	flags.StringVar(&i.socket, "socket", "", "what it may do through its task socket: namespace, self or none (default: namespace)")
-	flags.BoolVar(&i.privileged, "privileged", false, "give it what root of the node has; only where the node allows it")
+	flags.BoolVar(&i.privileged, "privileged", false, "grant the rights of the node's root user; only where the node allows it")
 }
 
 // Isolate copies the flags to out.
@@ -60,7 +60,7 @@ type PermissionFlags struct {
 func (p *PermissionFlags) Add(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.privileged, "allow-privileged", false, "let tasks be privileged, which makes them root of this machine")
 	flags.StringArrayVar(&p.caps, "allow-cap", nil, "capability that tasks may add, such as NET_ADMIN; repeat for several")
-	flags.IntVar(&p.pids, "max-pids", nodeagent.DefaultMaxPids, "how many processes and threads a task may ask for at most")
+	flags.IntVar(&p.pids, "max-pids", nodeagent.DefaultMaxPids, "most processes and threads a task may ask for")
 }
 
 // Permissions returns the permissions of the flags.

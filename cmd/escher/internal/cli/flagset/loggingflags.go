@@ -15,8 +15,8 @@ import (
 type LoggingFlags struct{ Format, Level string }
 
 func (l *LoggingFlags) Add(flags *pflag.FlagSet) {
-	flags.StringVar(&l.Format, "log-format", "console", "how the log is shown: console or json, a line an entry")
-	flags.StringVar(&l.Level, "log-level", "info", "what is logged at least: debug, info, warn or error")
+	flags.StringVar(&l.Format, "log-format", "console", "format of the log: console, or json with an entry per line")
+	flags.StringVar(&l.Level, "log-level", "info", "least level to log: debug, info, warn or error")
 }
 
 // Core returns a core that logs to w.

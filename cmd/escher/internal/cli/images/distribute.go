@@ -21,8 +21,8 @@ type nodeFlags struct {
 }
 
 func (n *nodeFlags) Add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&n.nodes, "node", nil, "this node; repeat for several; default: all that are alive")
-	cmd.Flags().BoolVar(&n.all, "all-nodes", false, "all nodes that are alive")
+	cmd.Flags().StringArrayVar(&n.nodes, "node", nil, "this node; repeat for several; default: all alive nodes")
+	cmd.Flags().BoolVar(&n.all, "all-nodes", false, "all alive nodes")
 }
 
 // names returns the names of the nodes: those given, else all alive ones. There is at least one.

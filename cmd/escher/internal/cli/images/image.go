@@ -34,9 +34,9 @@ does not; images of escher.local/ are never pulled: they are given to the nodes.
 
 A node that joins later does not have what was given to the others.`
 
-const imageMakeHelp = `Makes an image of static binaries, without docker or a registry, and gives it to
-the nodes. Each binary is in /bin, under its own name; the first one is what runs when
-a task names no command.
+const imageMakeHelp = `Makes an image of static binaries, without docker or a registry, and loads it onto the
+nodes. Each binary is in /bin, under its own name. The first one runs if a task names no
+command.
 
   CGO_ENABLED=0 go build -o train ./train
   escher image make escher.local/train:latest ./train
@@ -64,7 +64,7 @@ func newImageMake(f *cmdutil.Factory) *cobra.Command {
 	var nodes nodeFlags
 	cmd := &cobra.Command{
 		Use:   "make NAME BINARY...",
-		Short: "Make an image of static binaries, and give it to the nodes",
+		Short: "Make an image of static binaries, and load it onto nodes",
 		Long:  imageMakeHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -103,7 +103,7 @@ func newImageLoad(f *cmdutil.Factory) *cobra.Command {
 	var nodes nodeFlags
 	cmd := &cobra.Command{
 		Use:   "load FILE",
-		Short: "Give the nodes the images of an archive, such as docker save writes; - is the input",
+		Short: "Load the images of an archive (docker save) onto nodes; - reads the input",
 		Args:  cmdutil.Exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			archive, remove, err := openArchive(f, args[0])

@@ -11,9 +11,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const pullHelp = `Has nodes pull an image now, so that no task waits for it later, and prints what its
-name stands for: each node asks the registry anew. The credentials are those of the
-agent's user on each node, as docker login leaves them.
+const pullHelp = `Pulls an image on all nodes or each --node, so that no task waits for it later, and prints
+its digest. Each node asks the registry again. The credentials are those of the agent's
+user on each node, as docker login stores them.
 
   escher pull docker.io/library/busybox:1.36 --all-nodes
   escher pull registry.local:5000/train:7 --node node-1 --node node-2`
@@ -23,7 +23,7 @@ func NewPull(f *cmdutil.Factory) *cobra.Command {
 	var nodes nodeFlags
 	cmd := &cobra.Command{
 		Use:   "pull IMAGE",
-		Short: "Have nodes pull an image: --all-nodes, or each --node",
+		Short: "Pull an image on nodes",
 		Long:  pullHelp,
 		Args:  cmdutil.Exactly("IMAGE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,7 +38,7 @@ func NewPull(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&nodes.nodes, "node", nil, "this node; repeat for several")
-	cmd.Flags().BoolVar(&nodes.all, "all-nodes", false, "all nodes that are alive")
+	cmd.Flags().BoolVar(&nodes.all, "all-nodes", false, "all alive nodes")
 	return cmd
 }
 

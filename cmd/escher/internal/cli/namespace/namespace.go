@@ -151,7 +151,7 @@ func newNamespaceLs(f *cmdutil.Factory) *cobra.Command {
 func newNamespaceDescribe(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:     "describe NAMESPACE",
-		Short:   "Tell everything about a namespace",
+		Short:   "Show everything about a namespace",
 		Example: "  escher namespace describe team",
 		Args:    cmdutil.Exactly("NAMESPACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {

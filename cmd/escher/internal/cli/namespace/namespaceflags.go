@@ -25,16 +25,16 @@ type namespaceFlags struct {
 
 func (n *namespaceFlags) Add(cmd *cobra.Command) {
 	n.set = cmd.Flags()
-	n.set.Int64Var(&n.keys, "max-keys", 0, "how many keys its tasks, jobs, resources and all else may have; 0: the built-in default")
-	n.set.StringVar(&n.bytes, "max-bytes", "", "how many bytes these keys and their values may have, such as 512Mi; 0: the built-in default")
-	n.set.Int64Var(&n.pending, "max-pending", 0, "how many of its tasks may wait; 0: the built-in default")
-	n.set.Int64Var(&n.rate, "max-requests", 0, "how many requests a second its tasks may make through their sockets, on each node; 0: the built-in default")
-	n.set.Int64Var(&n.watches, "max-watches", 0, "how many watches its tasks may have open, on each node; 0: the built-in default")
+	n.set.Int64Var(&n.keys, "max-keys", 0, "most keys of its tasks, jobs, resources and other objects; 0: the built-in default")
+	n.set.StringVar(&n.bytes, "max-bytes", "", "most bytes of its keys and their values, such as 512Mi; 0: the built-in default")
+	n.set.Int64Var(&n.pending, "max-pending", 0, "most waiting tasks; 0: the built-in default")
+	n.set.Int64Var(&n.rate, "max-requests", 0, "most requests a second of its tasks through their sockets, per node; 0: the built-in default")
+	n.set.Int64Var(&n.watches, "max-watches", 0, "most open watches of its tasks, per node; 0: the built-in default")
 	n.set.IntVar(&n.priority, "max-priority", types.MaxPriority, "the highest priority of its tasks and reservations")
 	n.set.BoolVar(&n.accumulate, "accumulate", true, "let its tasks and reservations accumulate")
-	n.set.StringArrayVar(&n.defaults, "default", nil, "cpu, memory and disk of each task that requests none of it, name=amount,…; none: nothing")
-	n.set.IntVar(&n.pids, "default-pids", 0, "how many processes and threads a task may have that does not say; 0: what its node gives")
-	n.set.StringArrayVar(&n.requests, "request", nil, "what each of its tasks requests besides its own requests, name=amount,…; none: nothing")
+	n.set.StringArrayVar(&n.defaults, "default", nil, "requests of cpu, memory and disk for tasks without them, name=amount,…; none: no defaults")
+	n.set.IntVar(&n.pids, "default-pids", 0, "most processes and threads of a task that does not say; 0: the default of its node")
+	n.set.StringArrayVar(&n.requests, "request", nil, "requests added to each of its tasks, name=amount,…; none: no requests")
 	n.set.StringArrayVar(&n.quotas, "quota", nil, "the pool that requests of a resource draw on, such as cpu=admin:cpus; repeat for several; none: no quotas")
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const gpusHelp = `Lists the devices of all nodes, or of those named: GPUs, slices of them, and other
-devices that agents give out, with what they are, whether they are well, and which
-tasks and reservations of all namespaces hold them. -o wide has their addresses and their
-full names, by which a program in a task finds its own in ESCHER_DEVICES.`
+const gpusHelp = `Lists the devices of all nodes, or of the named ones: GPUs, slices of GPUs, and other
+devices, with their model, their health, and the tasks and reservations of all namespaces
+that hold them. -o wide adds addresses and full names; a program finds the names of its
+devices in ESCHER_DEVICES.`
 
 // noDevices says how to get devices.
 const noDevices = "no devices: an agent gives out the GPUs that a CDI specification describes (for those of NVIDIA: " +
@@ -27,7 +27,7 @@ func NewGPUs(f *cmdutil.Factory) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "gpus [NODE...]",
-		Short: "List GPUs and other devices, their health, and who holds them",
+		Short: "List GPUs and other devices, their health and holders",
 		Long:  gpusHelp,
 		RunE: func(cmd *cobra.Command, nodes []string) error {
 			ctx := cmd.Context()

@@ -47,7 +47,7 @@ func NewNode(f *cmdutil.Factory) *cobra.Command {
 type nodeChoice struct{ labels []string }
 
 func (n *nodeChoice) Add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&n.labels, "selector", nil, "the nodes with this label, name=value; repeat for those with all of several")
+	cmd.Flags().StringArrayVar(&n.labels, "selector", nil, "the nodes with this label, name=value; repeat for nodes with several")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args)+len(n.labels) == 0 {
 			return types.Errorf(types.Invalid, "NODE: is missing, and no --selector is given: %s", cmdutil.Usage(cmd))
@@ -108,7 +108,7 @@ func newNodeCordon(f *cmdutil.Factory) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "cordon NODE...",
-		Short: "Bind nothing new to nodes; what is there stays",
+		Short: "Bind no new tasks to nodes; tasks that are there stay",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeNodes(f, cmd.Context(), choice, args, "is cordoned already", func(ctx context.Context, client *controlplane.Client, node string) (bool, error) {
 				return client.Cordon(ctx, node, types.Cordon{Reason: reason})
@@ -116,7 +116,7 @@ func newNodeCordon(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	choice.Add(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "why, in words, for who looks at the node")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason to show with the node")
 	return cmd
 }
 

@@ -16,17 +16,17 @@ import (
 	"github.com/escher-sched/escher/types/words"
 )
 
-const drainHelp = `Binds nothing new to nodes, and has what is there leave. A server sees to it,
-also when this command has ended, until escher node uncordon.
+const drainHelp = `Binds no new tasks to nodes, and makes the tasks that are there leave. A server does it,
+even after this command has ended, until escher node uncordon.
 
-  --mode finish   what runs may end by itself until the deadline; the rest is moved
-  --mode move     what runs is stopped at once, and waits for its next attempt elsewhere
-  --mode stop     what runs is stopped for good
+  --mode finish   tasks may end by themselves until the deadline; then they are moved
+  --mode move     tasks are stopped at once, and wait for their next attempt elsewhere
+  --mode stop     tasks are stopped for good
 
-At most 32 tasks leave a node at a time. What can run nowhere else waits until the
-node takes tasks again, and is listed. Reservations keep what they were granted there.
-A node that is drained already is drained as is said last, but what was told to end is
-given no more time, and what was stopped stays stopped.`
+At most 32 tasks leave a node at a time. The command lists tasks that can run nowhere
+else; they wait until the node takes tasks again. Reservations keep their grants there. A
+second drain of a node replaces the first, but tasks that were told to end get no more
+time, and tasks that were stopped stay stopped.`
 
 // drainFlags say how to drain nodes.
 type drainFlags struct {
@@ -43,7 +43,7 @@ func newNodeDrain(f *cmdutil.Factory) *cobra.Command {
 	var flags drainFlags
 	cmd := &cobra.Command{
 		Use:   "drain NODE...",
-		Short: "Bind nothing new to nodes, and have what is there leave",
+		Short: "Bind no new tasks to nodes, and move or end those that are there",
 		Long:  drainHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cordon, err := flags.cordon(cmd, time.Now())
@@ -56,10 +56,10 @@ func newNodeDrain(f *cmdutil.Factory) *cobra.Command {
 	flags.choice.Add(cmd)
 	set := cmd.Flags()
 	set.StringVar(&flags.mode, "mode", string(types.DrainFinish), "finish, move or stop")
-	set.DurationVar(&flags.deadline, "deadline", time.Hour, "with --mode finish: how long what runs may go on; 0 is without end")
-	set.DurationVar(&flags.grace, "grace", 0, "time between the stop signal and the kill of what has to leave, instead of each task's own")
-	set.StringVar(&flags.reason, "reason", "", "why, in words, for who looks at the node")
-	set.BoolVarP(&flags.detach, "detach", "d", false, "return at once, and not when nothing is left")
+	set.DurationVar(&flags.deadline, "deadline", time.Hour, "with --mode finish: how long tasks may go on; 0 means no limit")
+	set.DurationVar(&flags.grace, "grace", 0, "time between the stop signal and the kill of tasks that must leave, instead of their own")
+	set.StringVar(&flags.reason, "reason", "", "reason to show with the node")
+	set.BoolVarP(&flags.detach, "detach", "d", false, "return at once, and not when all tasks have left")
 	return cmd
 }
 
@@ -183,7 +183,7 @@ func (w *drainWait) take(u controlplane.Update) error {
 			delete(w.left, node)
 			fmt.Fprintln(w.f.Out, node)
 		case !w.drained[node]:
-			return types.Errorf(types.Precondition, "drain node %s: it is not drained any more, and %d tasks are there: somebody ended it", node, len(w.left[node]))
+			return types.Errorf(types.Precondition, "drain node %s: the drain was ended elsewhere before %s left", node, words.Count(len(w.left[node]), "task"))
 		}
 	}
 	if text := w.Text(); text != w.said && text != "" {

@@ -46,7 +46,7 @@ func TestDrainWait(t *testing.T) {
 		t.Errorf("said %q, want %q", progress.String(), want)
 	}
 	err := take(gone(controlplane.CordonKey("n2")))
-	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "n2: it is not drained any more, and 1 tasks are there") {
+	if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "n2: the drain was ended elsewhere before 1 task left") {
 		t.Errorf("it went on, with %v", err)
 	}
 }

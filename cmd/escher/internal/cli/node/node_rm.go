@@ -14,15 +14,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const nodeRmHelp = `Forgets nodes that are gone for good. It is refused while the agent of a node is alive,
-while tasks are bound there, which wait for their next attempt once the node is lost, and while
-reservations hold a part of it. What applications made there stays, and counts again if a
-node of that name comes. NODE is the whole name, not how it begins.
+const nodeRmHelp = `Deletes nodes that never come back. It is refused while the agent of a node is alive, and
+while tasks or reservations hold a part of the node. Resources that applications created
+there stay, and count again if a node of that name joins. NODE is the whole name, not a
+beginning of it.
 
-Tasks with --on-disconnect keep stay bound to a node that is lost, as they may run on there.
---dead is your word that they do not: that the machine is off, or wiped, and never comes back
-as it was. Then they are given up as others are, and run elsewhere. If the machine is only cut
-off from etcd, they run twice from then on: switch it off first.`
+Tasks with --on-disconnect keep stay bound to a lost node, because they may still run
+there. With --dead you declare that they do not: the machine is off or wiped, and never
+comes back as it was. Then they run elsewhere, like other tasks of a lost node. If the
+machine is only cut off from etcd, they then run twice: switch it off first.`
 
 // newNodeRm returns the command that removes nodes.
 func newNodeRm(f *cmdutil.Factory) *cobra.Command {
@@ -30,7 +30,7 @@ func newNodeRm(f *cmdutil.Factory) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "rm NODE...",
-		Short: "Forget nodes that are gone for good",
+		Short: "Delete nodes that never come back",
 		Long:  nodeRmHelp,
 		Args:  cmdutil.AtLeastOne("NODE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,8 +60,8 @@ func newNodeRm(f *cmdutil.Factory) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&dead, "dead", false, "the machines are off or wiped, and nothing runs there: give up what is kept there")
-	cmd.Flags().StringVar(&reason, "reason", "declared dead", "with --dead: why, in words, for who looks at the node meanwhile")
+	cmd.Flags().BoolVar(&dead, "dead", false, "the machines are off or wiped: give up the tasks that are kept there")
+	cmd.Flags().StringVar(&reason, "reason", "declared dead", "with --dead: reason to show with the node meanwhile")
 	return cmd
 }
 

@@ -174,7 +174,7 @@ func ListState[T table.Row](f *cmdutil.Factory, cmd *cobra.Command, rows func(*c
 
 // NewNodes returns the command that lists nodes.
 func NewNodes(f *cmdutil.Factory) *cobra.Command {
-	cmd := &cobra.Command{Use: "nodes", Short: "List nodes with what is in use of what they have"}
+	cmd := &cobra.Command{Use: "nodes", Short: "List nodes with their allocated resources and capacity"}
 	return ListState(f, cmd, func(state *cluster.State) []NodeRow {
 		rows := make([]NodeRow, len(state.Nodes))
 		for i, n := range state.Nodes {

@@ -21,6 +21,7 @@ import (
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 const policiesHelp = `What jobs keep to beyond what each task asks for: gang, spread, queue and others. They
@@ -89,10 +90,8 @@ func (k KeptRow) Of() string {
 	switch {
 	case !k.Shared:
 		return strings.TrimSpace("job " + k.Job)
-	case len(k.Jobs) == 1:
-		return "1 job"
 	}
-	return fmt.Sprintf("%d jobs", len(k.Jobs))
+	return words.Count(len(k.Jobs), "job")
 }
 
 // PolicyWords formats a policy with its parameters on a line.
@@ -167,7 +166,7 @@ func newPoliciesList(f *cmdutil.Factory) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "List the policies of jobs, and those that jobs share",
+		Short: "List the policies of jobs, and shared policies",
 		Args:  cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			kinds := []controlplane.Kind{controlplane.Policies, controlplane.Jobs}
@@ -195,7 +194,7 @@ func newPoliciesRemove(f *cmdutil.Factory) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "rm POLICY...",
-		Short: "End policies that jobs share, with the resources that they have made",
+		Short: "End shared policies, with the resources that they created",
 		Args:  cmdutil.AtLeastOne("POLICY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -216,7 +215,7 @@ func newPoliciesRemove(f *cmdutil.Factory) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "though jobs refer to them: tasks of these that wait do so for ever")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "even if jobs refer to them, whose waiting tasks then wait for ever")
 	return cmd
 }
 
@@ -260,7 +259,7 @@ func (k kindRow) Row() []string {
 func newPoliciesKinds(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "kinds [KIND]",
-		Short: "Tell which policies there are, or the parameters of one",
+		Short: "List the kinds of policies, or the parameters of one",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return cmdutil.Exactly("KIND")(cmd, args)

@@ -15,8 +15,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const reserveHelp = `Locks bundles of resources, all of them or none. Tasks draw on them by requests
-such as cpu@ID.
+const reserveHelp = `Locks bundles of resources, all of them or none. Tasks draw on them with requests such as
+cpu@train.
 
   escher reserve train --bundle cpu=1 --bundle cpu=1
   escher reserve train --bundle gpu=4 --count 8
@@ -81,12 +81,12 @@ func NewReserve(f *cmdutil.Factory) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&bundles, "bundle", nil, "what to lock on one node; repeat for several")
 	gpus.Add(flags)
-	flags.IntVar(&count, "count", 1, "how often to lock all these bundles")
+	flags.IntVar(&count, "count", 1, "number of times to lock these bundles")
 	flags.IntVar(&r.Priority, "priority", 0, "the higher comes first")
-	flags.BoolVar(&wait, "wait", false, "return when all is locked")
-	flags.DurationVar(&timeout, "timeout", 0, "wait this long at most; 0 is for ever")
-	flags.BoolVar(&r.Accumulate, "accumulate", false, "when it has waited long, collect piecemeal what becomes free")
-	flags.StringVar(&lost, "lost", types.WaitForNode.String(), "what is on a node that is lost, or drained: wait keeps it there, move has it elsewhere when there is room for all of it")
+	flags.BoolVar(&wait, "wait", false, "return when all bundles are locked")
+	flags.DurationVar(&timeout, "timeout", 0, "longest time to wait; 0 means for ever")
+	flags.BoolVar(&r.Accumulate, "accumulate", false, "after 30s of waiting, collect free capacity")
+	flags.StringVar(&lost, "lost", types.WaitForNode.String(), "bundles on a lost or drained node: wait keeps them there, move locks them elsewhere when all of them fit")
 	return cmd
 }
 

@@ -13,16 +13,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const setResourceHelp = `Makes the capacity of an ephemeral resource what is given, whatever it was:
-0 removes it, inf is no bound. Inside a task, without a place, it means the node
-that the task runs on. A name is one pool of the cluster or on nodes, never
-both: to make one of the other, remove it first.
+const setResourceHelp = `Sets the capacity of an ephemeral resource, whatever it was: 0 removes it, inf means no
+limit. Inside a task the default place is the node of the task. A name is one pool for
+the cluster or on nodes, never both: remove it before it becomes the other.
 
   escher set-resource slot 2 --all              on every node, also later ones
   escher set-resource slot 2 --selector zone=a  on every node with that label
   escher set-resource slot 2 --node node-1      on one node
   escher set-resource slot 2 --available gpu=4  on the nodes with that free now
-  escher set-resource licence 10 --cluster      one pool for the whole cluster
+  escher set-resource license 10 --cluster      one pool for the whole cluster
   escher set-resource queue 0 --all --declare   a closed queue`
 
 // NewSetResource returns the command that sets ephemeral resources.
@@ -58,7 +57,7 @@ func NewSetResource(f *cmdutil.Factory) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&opts.Declare, "declare", false, "keep a capacity of 0: it exists, and is closed")
 	flags.BoolVar(&opts.Future, "future", false, "allow labels that no node has yet")
-	flags.StringVar(&lifetime, "lifetime", "", "what it ends with: task, session, reservation, job (when all of its tasks have ended) or policy (when that is withdrawn); default: nothing")
+	flags.StringVar(&lifetime, "lifetime", "", "object that it ends with: task, session, reservation, job (when all of its tasks have ended) or policy (when it is withdrawn); default: none")
 	flags.StringVar(&opts.Owner, "owner", "", "the id of that task, session, reservation, job or policy")
 	return cmd
 }

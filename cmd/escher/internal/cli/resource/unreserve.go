@@ -13,7 +13,7 @@ import (
 func NewUnreserve(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "unreserve RESERVATION...",
-		Short: "Give reservations up; tasks keep what they hold of them",
+		Short: "Give up reservations; tasks keep what they hold",
 		Args:  cmdutil.AtLeastOne("RESERVATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := f.Client(cmd.Context())

@@ -348,7 +348,7 @@ func (t *tailing) tellSteps(ctx context.Context, node string, attempt int) {
 				text += ": " + e.Text
 			}
 			if ctx.Err() != nil {
-				return errors.New("nobody wants to know any more")
+				return errors.New("the client is gone")
 			}
 			t.console.Say("%s", text)
 			if !t.console.Many {

@@ -13,15 +13,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const logsHelp = `Shows what a task wrote, in all of its attempts, wherever they were; between two of
-them, a line on the error output says which follows. Of a job it shows all tasks,
-with the task before each line.
+const logsHelp = `Prints the output of all attempts of a task, on any node; a line on the error output
+announces each further attempt. For a job it prints the output of all tasks, with the
+task before each line.
 
-With -f it goes on across attempts, restarts and nodes, until the task has ended,
-and ends with its exit code; Ctrl-C ends the command, and not the task.
+With -f it follows the task across attempts, restarts and nodes until the task has ended,
+and ends with its exit code. Ctrl-C ends the command, and not the task.
 
-  escher logs TASK                  all that is kept
-  escher logs --tail 20 -f TASK     the last lines, and what comes
+  escher logs TASK                  all output that is stored
+  escher logs --tail 20 -f TASK     the last lines, and new ones
   escher logs --attempt 2 TASK      one attempt; -p is the one before the last`
 
 // logFlags select a part of a log.
@@ -35,7 +35,7 @@ func NewLogs(f *cmdutil.Factory) *cobra.Command {
 	var flags logFlags
 	cmd := &cobra.Command{
 		Use:   "logs TASK|JOB",
-		Short: "Show what a task wrote; with -f also what it will, ending with its exit code",
+		Short: "Print the output of a task or job",
 		Long:  logsHelp,
 		Args:  cmdutil.Exactly("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,10 +46,10 @@ func NewLogs(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.BoolVarP(&flags.follow, "follow", "f", false, "go on until the task has ended")
-	set.IntVar(&flags.attempt, "attempt", 0, "of which attempt alone; default: all")
-	set.BoolVarP(&flags.previous, "previous", "p", false, "of the attempt before the last alone")
-	set.IntVar(&flags.tail, "tail", -1, "how many lines of the last attempt, and no earlier one; default: all")
+	set.BoolVarP(&flags.follow, "follow", "f", false, "follow the output until the task has ended")
+	set.IntVar(&flags.attempt, "attempt", 0, "only this attempt; default: all")
+	set.BoolVarP(&flags.previous, "previous", "p", false, "only the attempt before the last")
+	set.IntVar(&flags.tail, "tail", -1, "number of last lines, of the last attempt only; default: all lines of all attempts")
 	return cmd
 }
 

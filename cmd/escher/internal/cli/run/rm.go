@@ -12,20 +12,20 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const rmHelp = `Forgets tasks that have ended, and jobs of which all tasks have: they are no longer
-listed. Without it they are forgotten after a while. Logs are kept as long as the node
-keeps them.
+const rmHelp = `Deletes tasks that have ended, and jobs whose tasks have all ended: they are no longer
+listed. A server deletes them anyway after a while. Nodes keep the logs as long as they
+would otherwise.
 
   escher rm web-x7k2
-  escher rm --force train-m4q9      stops it first, and waits for its end
-  escher rm --ended                 all that has ended in the namespace`
+  escher rm --force train-m4q9      stop it first, and wait for its end
+  escher rm --ended                 all that have ended in the namespace`
 
 // NewRm returns the command that deletes ended tasks and jobs.
 func NewRm(f *cmdutil.Factory) *cobra.Command {
 	var force, ended bool
 	cmd := &cobra.Command{
 		Use:   "rm TASK|JOB...",
-		Short: "Forget tasks and jobs that have ended",
+		Short: "Delete tasks and jobs that have ended",
 		Long:  rmHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if ended && len(args) > 0 {

@@ -16,12 +16,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const runHelp = `Submits a task. Attached, it shows the output of the task and ends with its exit
-code; a first Ctrl-C stops the task. With -d it prints the id and returns.
+const runHelp = `Submits a task, prints its output and ends with its exit code. The first Ctrl-C stops the
+task. With -d it prints the id and returns.
 
-The task is the cluster's. If this command is killed (kill -9, or its machine is gone)
-nobody stops the task, which runs on: find it by escher ps, see its output by escher
-logs -f ID, its end by escher wait ID, and end it by escher stop ID.
+The cluster owns the task. If this command is killed (kill -9, or its machine is lost),
+the task runs on. Find it with escher ps, print its output with escher logs -f ID, wait
+for its end with escher wait ID, and stop it with escher stop ID.
 
   escher run --cpu 1 --memory 256Mi docker.io/library/busybox:1.36 -- echo hello
   escher run -d --request co_location=1 --binary ./task2
@@ -31,7 +31,7 @@ logs -f ID, its end by escher wait ID, and end it by escher stop ID.
   escher run --gang 4 --spread rack IMAGE              four tasks, all at once or none
   escher run --policy 'spread={over: rack}' IMAGE      any policy: escher policies kinds
 
-What a file describes is for escher submit.`
+To launch tasks from a file, use escher submit.`
 
 // NewRun returns the command that submits tasks.
 func NewRun(f *cmdutil.Factory) *cobra.Command {

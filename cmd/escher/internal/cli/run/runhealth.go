@@ -23,16 +23,16 @@ type healthFlags struct {
 }
 
 func (h *healthFlags) Add(flags *pflag.FlagSet) {
-	flags.StringVar(&h.command, "health-cmd", "", "command for the shell in the container that exits with 0 while the task is healthy; or a program, as '[\"/bin/check\", \"-q\"]'")
-	flags.StringVar(&h.http, "health-http", "", "PORT/PATH: a request to that port of the task, by name or number, is answered with 200 to 399")
-	flags.StringVar(&h.tcp, "health-tcp", "", "PORT: that port of the task, by name or number, takes a connection")
-	flags.DurationVar(&h.interval, "health-interval", 0, "time from probe to probe; 0 is 10s")
-	flags.DurationVar(&h.timeout, "health-timeout", 0, "how long a probe may take; 0 is 2s")
-	flags.DurationVar(&h.startPeriod, "health-start-period", 0, "how long after the start failures do not count, before the first success")
-	flags.IntVar(&h.retries, "health-retries", 0, "how many probes have to fail in a row; 0 is 3")
-	flags.StringVar(&h.then, "health-then", "", "report: what is unhealthy is shown (the default); restart: it is ended too, and run again as --restart says")
-	flags.StringVar(&h.signal, "signal", "", "SIGNAL@TIME: warn it by that signal so long before its end, such as USR1@120s")
-	flags.BoolVar(&h.init, "init", false, "run it below a small init, which passes on signals and waits for processes that nobody waits for")
+	flags.StringVar(&h.command, "health-cmd", "", "shell command that exits with 0 in the container while the task is healthy; or a program, such as '[\"/bin/check\", \"-q\"]'")
+	flags.StringVar(&h.http, "health-http", "", "PORT/PATH: healthy if this port, by name or number, answers a request with 200 to 399")
+	flags.StringVar(&h.tcp, "health-tcp", "", "PORT: healthy if this port, by name or number, accepts a connection")
+	flags.DurationVar(&h.interval, "health-interval", 0, "time from one probe to the next; 0 means 10s")
+	flags.DurationVar(&h.timeout, "health-timeout", 0, "time limit of a probe; 0 means 2s")
+	flags.DurationVar(&h.startPeriod, "health-start-period", 0, "time after the start in which failures do not count, until the first success")
+	flags.IntVar(&h.retries, "health-retries", 0, "number of failed probes in a row that make it unhealthy; 0 means 3")
+	flags.StringVar(&h.then, "health-then", "", "report: show that it is unhealthy (the default); restart: also end its process, which --restart may run again")
+	flags.StringVar(&h.signal, "signal", "", "SIGNAL@TIME: send this signal this long before it is asked to end, such as USR1@120s")
+	flags.BoolVar(&h.init, "init", false, "run it below a small init, which passes on signals and reaps orphaned processes")
 }
 
 // look adds the flags to a spec.

@@ -11,18 +11,19 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
-const stopHelp = `Ends tasks for good, and all tasks of jobs: each gets its stop signal, and is killed
-if it has not ended after its grace. What waits is cancelled at once.
+const stopHelp = `Ends tasks, or all tasks of jobs, for good. Each gets its stop signal, and is killed if
+it has not ended after its grace. Waiting tasks are cancelled at once.
 
   escher stop web-x7k2 train-m4q9    ids may be shortened
   escher stop --wait train-m4q9      returns when all of its tasks have ended
   escher stop --grace 0s web-x7k2    kills it at once
 
-A task that asks for a warning (run --signal) gets that at once, and its stop signal so
-much later; a grace shorter than its own leaves no time for that. A task that is being
-stopped is stopped sooner by a shorter grace.`
+A task with a warning (run --signal) gets the warning at once, and its stop signal that
+much later; a grace shorter than its own leaves no time for a warning. A second stop with
+a shorter grace ends a task sooner.`
 
 // stopsAtOnce is the most tasks to stop at a time.
 const stopsAtOnce = 16
@@ -72,7 +73,7 @@ func NewStop(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&flags.grace, "grace", controlplane.DefaultGrace, "time between the stop signal and the kill, instead of the task's own")
-	cmd.Flags().StringVar(&flags.reason, "reason", "stopped by escher stop", "why, for its status")
+	cmd.Flags().StringVar(&flags.reason, "reason", "stopped by escher stop", "reason to show in its status")
 	cmd.Flags().BoolVarP(&flags.wait, "wait", "w", false, "return when they have ended")
 	return cmd
 }
@@ -96,7 +97,7 @@ func (s *stopFlags) waitFor(ctx context.Context, f *cmdutil.Factory, tasks cmdut
 	if !s.wait || len(ids) == 0 {
 		return nil
 	}
-	done := f.Progress(fmt.Sprintf("waiting for %d tasks to end", len(ids)))
+	done := f.Progress("waiting for " + words.Count(len(ids), "task") + " to end")
 	defer done()
 	_, err := tasks.Wait(ctx, controlplane.UntilEnded, ids...)
 	return err

@@ -16,9 +16,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const submitHelp = `Launches the tasks and jobs that a file describes, anew each time, all of them or
-none, and prints the id of each. escher schema prints what may stand in a file;
-docs/jobs.md explains it.
+const submitHelp = `Launches the tasks and jobs in a file, all of them or none, and prints the id of each.
+A second submit launches them a second time. docs/jobs.md explains the files; escher
+schema prints their JSON Schema.
 
   escher submit -f job.yaml
   escher submit -f job.yaml --attach     shows the output, like escher run
@@ -39,7 +39,7 @@ func NewSubmit(f *cmdutil.Factory) *cobra.Command {
 	var flags submitFlags
 	cmd := &cobra.Command{
 		Use:   "submit -f FILE",
-		Short: "Launch the tasks and jobs that a file describes",
+		Short: "Launch the tasks and jobs in a file",
 		Long:  submitHelp,
 		Args:  cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,8 +52,8 @@ func NewSubmit(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	file.AddFile(cmd, &flags.file)
-	cmd.Flags().IntVar(&flags.count, "count", 0, "how many such tasks, as one job; the file describes one task or one job with a template")
-	cmd.Flags().BoolVar(&flags.attach, "attach", false, "show the output of the tasks, and end with their exit code")
+	cmd.Flags().IntVar(&flags.count, "count", 0, "number of tasks, as one job; the file describes one task or one job with a template")
+	cmd.Flags().BoolVar(&flags.attach, "attach", false, "print the output of the tasks, and end with their exit code")
 	return cmd
 }
 

@@ -22,7 +22,7 @@ func NewWait(f *cmdutil.Factory) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait TASK|JOB...",
-		Short: "Wait for tasks, or all tasks of jobs; ends with the exit code of the first that failed",
+		Short: "Wait for tasks, or all tasks of jobs, and end with the exit code of the first that failed",
 		Args:  cmdutil.AtLeastOne("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout < 0 {
@@ -55,8 +55,8 @@ func NewWait(f *cmdutil.Factory) *cobra.Command {
 			return endOf(f, statuses)
 		},
 	}
-	cmd.Flags().StringVar(&until, "until", "ended", "what to wait for: ended, healthy, running or bound")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this long; 0 is never")
+	cmd.Flags().StringVar(&until, "until", "ended", "phase to wait for: ended, healthy, running or bound")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time; 0 means never")
 	return cmd
 }
 

@@ -21,12 +21,13 @@ func NewAdmin(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-const adminRestoredHelp = `Tells every server and agent that etcd was restored from a backup. Agents then end, within
-one --ttl, everything that they run: the restored state may not know it. Servers begin to decide
-again 30 s later. Tasks that were bound in the backup wait for their next attempt.
+const adminRestoredHelp = `Tells every server and agent that etcd was restored from a backup. Agents then end,
+within one --ttl, everything that they run: the restored state may not know it. Servers
+decide again 30 s later. Tasks that were bound in the backup wait for their next attempt.
 
-Servers notice by themselves that a snapshot was restored. After the files of etcd were copied
-back only this command tells: give it as soon as etcd serves, before the servers are started.`
+Servers detect a restored snapshot by themselves. They cannot detect that the files of
+etcd were copied back: then run this command as soon as etcd serves, before you start the
+servers.`
 
 // newAdminRestored returns the command that begins a new epoch.
 func newAdminRestored(f *cmdutil.Factory) *cobra.Command {

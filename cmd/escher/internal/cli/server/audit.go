@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // findingRow is a row of a list of broken invariants.
@@ -30,21 +31,21 @@ func NewAudit(f *cmdutil.Factory) *cobra.Command {
 	var repair repairFlags
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Check the invariants of the cluster; fails if one does not hold",
-		Long: `Checks that nothing is held twice or beyond what there is, that no task is lost or
-bound twice, that gangs are whole, and that every value can be read: once, or with -f
-at every revision until it is interrupted. Once, it also checks that nothing was left
-behind by what it ends with; if there is something, it looks again until that is gone, for
-half a minute at most, as the server may be about to delete it.
+		Short: "Check the invariants of the cluster, and fail if one does not hold",
+		Long: `Checks that no resource is held twice or beyond its capacity, that no task is lost or
+bound twice, that gangs are whole, and that every value is readable: once, or with -f at
+every revision until interrupted. Without -f it also checks that no object has outlived
+its owner. If one has, it looks again for up to half a minute, because the server may be
+about to delete it.
 
-With --exec-log it checks, instead, that two attempts of a task never ran at the same
-time and none ran twice: by the logs that nodes keep of what they run,
-executions.log in the state directory of each agent. No cluster is asked.
+With --exec-log it checks instead that no attempts of a task ran at the same time, and
+none ran twice. It reads the logs that nodes keep of what they run, executions.log in the
+state directory of each agent, and needs no cluster.
 
-A value that cannot be read counts as absent, and the finding names its key. With --repair
-the command says what is wrong with the value, asks, and repairs the key: what is in use on
-a node is counted again, a task of which it is not known what ran fails, and any other key
-is removed. Nothing happens if the key, or one that the repair goes by, changed meanwhile.`,
+An unreadable value counts as absent; the finding names its key. With --repair the
+command shows what is wrong with the value, asks, and repairs the key. It counts the use
+of a node again, lets a task fail if it is unknown what ran, and removes any other key.
+It does nothing if the key, or another one that the repair relies on, has changed.`,
 		Example: `  escher audit
   escher audit --exec-log node-1.log --exec-log node-2.log
   escher audit --repair /escher/status/default/web-x7k2m4q9ab --keep value.bin`,
@@ -78,7 +79,7 @@ is removed. Nothing happens if the key, or one that the repair goes by, changed 
 			return printReport(f, report)
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on, and check every revision")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "check every revision until interrupted")
 	logs.Add(cmd.Flags())
 	repair.Add(cmd.Flags())
 	return cmd
@@ -105,8 +106,8 @@ func printReport(f *cmdutil.Factory, report audit.Report) error {
 			return err
 		}
 	case len(report.Findings) == 0:
-		fmt.Fprintf(f.Out, "all guarantees hold at revision %d: %d keys, %d nodes, %d tasks, %d bindings\n",
-			report.Revision, report.Keys, report.Nodes, report.Tasks, report.Bindings)
+		fmt.Fprintf(f.Out, "all guarantees hold at revision %d: %s, %s, %s, %s\n", report.Revision,
+			words.Count(report.Keys, "key"), words.Count(report.Nodes, "node"), words.Count(report.Tasks, "task"), words.Count(report.Bindings, "binding"))
 	default:
 		rows := make([]findingRow, len(report.Findings))
 		for i, found := range report.Findings {
@@ -137,7 +138,7 @@ func followAudit(ctx context.Context, f *cmdutil.Factory, store controlplane.Sto
 	if !errors.Is(err, context.Canceled) {
 		return err
 	}
-	f.Tell("%d revisions checked", revisions)
+	f.Tell("%s checked", words.Count(revisions, "revision"))
 	return total.verdict()
 }
 
@@ -170,9 +171,9 @@ func (c *counted) verdict() error {
 	case c.all == 0:
 		return nil
 	case c.schema > 0 && c.schema == c.all:
-		return types.Errorf(types.Precondition, "audit: %d keys cannot be read: repair them", c.all)
+		return types.Errorf(types.Precondition, "audit: %s unreadable: repair each", words.Count(c.all, "key"))
 	case c.schema > 0:
-		return types.Errorf(types.Precondition, "audit: %d findings, %d of them keys that cannot be read: repair these, and audit again: the others may follow from them", c.all, c.schema)
+		return types.Errorf(types.Precondition, "audit: %s, %d of them unreadable keys: repair these and audit again: the others may follow from them", words.Count(c.all, "finding"), c.schema)
 	}
-	return types.Errorf(types.Internal, "audit: %d findings: please report them, with the directory of the cluster", c.all)
+	return types.Errorf(types.Internal, "audit: %s: please report it, with the directory of the cluster", words.Count(c.all, "finding"))
 }

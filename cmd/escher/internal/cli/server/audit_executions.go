@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/execution"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // executionFlags say which logs of nodes to check.
@@ -20,8 +21,8 @@ type executionFlags struct {
 }
 
 func (e *executionFlags) Add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&e.files, "exec-log", nil, "check what a node ran by this log of it; repeat for several nodes")
-	flags.DurationVar(&e.skew, "clock-skew", audit.DefaultClockSkew, "how far the clocks of nodes may be apart, with --exec-log")
+	flags.StringArrayVar(&e.files, "exec-log", nil, "log of what a node ran, to check; repeat for several nodes")
+	flags.DurationVar(&e.skew, "clock-skew", audit.DefaultClockSkew, "with --exec-log: how far the clocks of nodes may be apart")
 }
 
 // audit checks the logs. Invalid: a flag is missing, or one too many is given.
@@ -57,8 +58,8 @@ func printExecutions(f *cmdutil.Factory, report *audit.Executions) error {
 			return err
 		}
 	case len(report.Findings) == 0:
-		fmt.Fprintf(f.Out, "no task ran twice at a time: %d executions of %d tasks, %d of them running\n",
-			report.Executions, report.Tasks, report.Running)
+		fmt.Fprintf(f.Out, "no task ran twice at a time: %s of %s, %d of them running\n",
+			words.Count(report.Executions, "execution"), words.Count(report.Tasks, "task"), report.Running)
 	default:
 		rows := make([]findingRow, len(report.Findings))
 		for i, found := range report.Findings {
@@ -72,7 +73,7 @@ func printExecutions(f *cmdutil.Factory, report *audit.Executions) error {
 		f.Tell("when %d of them ended is not known, as their machine was started again: nothing is proved of those", report.Unknown)
 	}
 	if report.BadLines > 0 {
-		f.Tell("%d lines of the logs are torn or changed, and were left out", report.BadLines)
+		f.Tell("left out, as torn or changed: %s of the logs", words.Count(report.BadLines, "line"))
 	}
 	found := counted{all: len(report.Findings)}
 	return found.verdict()

@@ -26,8 +26,8 @@ type repairFlags struct {
 
 func (r *repairFlags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&r.key, "repair", "", "repair this key: its value cannot be read, or is not the amount in use; asks first")
-	flags.StringVar(&r.keep, "keep", "", "write the value to this new file before it is repaired, with --repair")
-	flags.BoolVarP(&r.yes, "yes", "y", false, "repair without asking, with --repair")
+	flags.StringVar(&r.keep, "keep", "", "with --repair: write the value to this new file first")
+	flags.BoolVarP(&r.yes, "yes", "y", false, "with --repair: do not ask")
 }
 
 // repair repairs the key, if the user answers yes.

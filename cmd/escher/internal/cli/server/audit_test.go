@@ -16,9 +16,9 @@ func TestVerdict(t *testing.T) {
 		class types.Class
 		says  string
 	}{
-		{[]audit.Finding{other, other}, types.Internal, "2 findings: please report them"},
-		{[]audit.Finding{schema}, types.Precondition, "1 keys cannot be read: repair them"},
-		{[]audit.Finding{schema, other, schema}, types.Precondition, "3 findings, 2 of them keys that cannot be read: repair these, and audit again"},
+		{[]audit.Finding{other, other}, types.Internal, "2 findings: please report it"},
+		{[]audit.Finding{schema}, types.Precondition, "1 key unreadable: repair each"},
+		{[]audit.Finding{schema, other, schema}, types.Precondition, "3 findings, 2 of them unreadable keys: repair these and audit again"},
 	} {
 		var n counted
 		n.add(x.found)

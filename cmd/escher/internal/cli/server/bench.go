@@ -18,11 +18,10 @@ import (
 )
 
 const benchHelp = `Measures Escher on a cluster of its own, which it starts in a directory on a disk and
-removes afterwards: etcd, schedulers and the load are processes of their own. Beside
-each figure stands what it is compared with, measured in turns with it in the same run:
-mostly the floor, what etcd or containerd itself does with the same work, over the same
-transport. Only the ratio says something of Escher; run it on a machine that does
-nothing else.
+removes afterwards: etcd, schedulers and the load are separate processes. Next to each
+figure it prints the one to compare with, measured in turns in the same run: mostly what
+etcd or containerd alone does with the same work over the same transport. Compare the
+ratios, not the figures, and use a machine that runs nothing else.
 
 --trace replays a workload instead: a directory with nodes.csv and tasks.csv (or .csv.gz),
 of any cluster, in the columns that docs/performance.md lists.
@@ -51,7 +50,7 @@ func NewBench(f *cmdutil.Factory) *cobra.Command {
 	cfg := benchConfig{}
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure Escher against the floor under it",
+		Short: "Measure Escher against etcd and containerd alone",
 		Long:  benchHelp,
 		Args:  cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,18 +61,18 @@ func NewBench(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.StringVar(&cfg.Scenario, "scenario", "", "what to measure; all: whatever needs no containers")
+	set.StringVar(&cfg.Scenario, "scenario", "", "scenario to measure; all: those that need no containers")
 	set.StringVar(&cfg.Trace, "trace", "", "directory of a workload to replay instead; --tasks of it at most")
-	set.Float64Var(&cfg.Speed, "speed", 0, "how many times as fast a workload is replayed; 0 makes it take a minute")
+	set.Float64Var(&cfg.Speed, "speed", 0, "speed-up of a replayed workload; 0 makes it take a minute")
 	set.StringVar(&cfg.Dir, "data", os.TempDir(), "directory on a disk for etcd's data")
-	set.IntVar(&cfg.Nodes, "nodes", 0, "how many nodes; 0 is what the scenario says")
-	set.IntVar(&cfg.Tasks, "tasks", 0, "how many tasks; 0 is what the scenario says")
-	set.IntVar(&cfg.Rounds, "rounds", 0, "how often to measure; medians count; 0 is what the scenario says")
-	set.IntVar(&cfg.Ops, "ops", 0, "operations that etcd allows in a transaction; 0 is what it allows untold, 128")
-	set.BoolVar(&cfg.Quick, "quick", false, "small sizes: under a minute a scenario")
-	set.StringVar(&cfg.Profile, "profile", "", "directory for CPU profiles of what is measured, one a process")
+	set.IntVar(&cfg.Nodes, "nodes", 0, "number of nodes; 0 means that of the scenario")
+	set.IntVar(&cfg.Tasks, "tasks", 0, "number of tasks; 0 means that of the scenario")
+	set.IntVar(&cfg.Rounds, "rounds", 0, "number of measurements, of which the median counts; 0 means that of the scenario")
+	set.IntVar(&cfg.Ops, "ops", 0, "operations that etcd allows in a transaction; 0 means its default, 128")
+	set.BoolVar(&cfg.Quick, "quick", false, "small sizes: less than a minute per scenario")
+	set.StringVar(&cfg.Profile, "profile", "", "directory for CPU profiles, one per process")
 	set.StringVar(&cfg.Plot, "plot", "", "file for a picture (SVG), of a scenario that draws one")
-	set.Float64Var(&cfg.Must, "must", 0, "the figure to be called ok; 0 is what the scenario says")
+	set.Float64Var(&cfg.Must, "must", 0, "figure from which the result is ok; 0 means that of the scenario")
 	set.BoolVar(&cfg.JSON, "json", false, "print JSON lines")
 	_ = cmd.RegisterFlagCompletionFunc("scenario", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		names, err := scenarios(f, cmd.Context())

@@ -16,17 +16,17 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 const devHelp = `Runs a cluster on this machine until it is interrupted: etcd, scheduler, collector
-and agents in one process, containers in the containerd of this machine or, where
-there is none, in one of its own. Needs root.
+and agents in one process, containers in the containerd of this machine or, if there is
+none, in one of its own. It needs root.
 
-Everything is kept in the directory, which only its owner can enter; etcd listens
-on a Unix socket in it, and on no port. Interrupted, it stops the tasks that run,
-unless --keep is given. Killed, it leaves them running for some seconds: it adopts them
-when it is run in the same directory again by then; else a watchdog has ended them, and
-they are run again.`
+All of its state is in the directory, which only its owner can enter; etcd listens on a
+Unix socket in it, and on no port. Interrupted, it stops the running tasks, unless --keep
+is given. Killed, it leaves them running for some seconds. Started in the same directory
+within that time, it adopts them; otherwise a watchdog ends them, and they run again.`
 
 // devFlags describe the cluster to run.
 type devFlags struct {
@@ -66,7 +66,7 @@ func NewDev(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.IntVar(&flags.nodes, "nodes", 1, "how many nodes share the machine")
+	set.IntVar(&flags.nodes, "nodes", 1, "number of nodes on the machine")
 	set.StringVar(&flags.cpu, "cpu", "", "cores of each node; default: a share of the machine")
 	set.StringVar(&flags.memory, "memory", "", "memory of each node; default: a share of the machine")
 	set.StringVar(&flags.gpus, "gpus", "0", "simulated GPUs of each node: 8,model=H100,memory=80Gi,links=all|pairs|none,numa=2")
@@ -76,7 +76,7 @@ func NewDev(f *cmdutil.Factory) *cobra.Command {
 	set.StringVar(&flags.containerd, "containerd", "", agent.ContainerdHelp)
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, agent.AllowMountHelp)
 	flags.permit.Add(set)
-	set.StringVar(&flags.ops, "ops", "", "host:port for metrics and health, which ask for no password; default: only the socket run/ops.sock in the directory")
+	set.StringVar(&flags.ops, "ops", "", "host:port for metrics and health, without a password; default: only the socket run/ops.sock in the directory")
 	set.BoolVar(&flags.pprof, "pprof", false, "serve profiles at run/ops.sock, too")
 	set.BoolVarP(&flags.verbose, "verbose", "v", false, "show the log")
 	flags.logs.Add(set)
@@ -150,7 +150,7 @@ func parseNodeLabels(texts []string) (map[string][]types.Label, error) {
 
 // greet says that the cluster runs, and how to use it.
 func greet(f *cmdutil.Factory, dir dev.Dir, info dev.Info) {
-	fmt.Fprintf(f.Out, "ready: %d nodes, etcd at %s\n", len(info.Nodes), info.Endpoint)
+	fmt.Fprintf(f.Out, "ready: %s, etcd at %s\n", words.Count(len(info.Nodes), "node"), info.Endpoint)
 	fmt.Fprintf(f.Out, "  export ESCHER_DIR=%s\n  escher nodes\n", dir)
 	fmt.Fprintf(f.Out, "programs connect to ESCHER_ENDPOINTS=%s; the log is %s\n", info.Endpoint, dir.LogFile())
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/escher-sched/escher/scheduler"
 )
 
-const serverHelp = `Runs what binds tasks to nodes, and deletes what is finished, over an etcd that runs
-elsewhere and is Escher's own: start one (3.6 or later, or see --etcd-quota) with
+const serverHelp = `Binds tasks to nodes, runs policies and deletes finished objects. The etcd runs elsewhere
+and serves Escher alone: start one (3.6 or later, or see --etcd-quota) with
 
   etcd --max-txn-ops=4096 --quota-backend-bytes=8589934592 \
        --listen-client-urls=https://0.0.0.0:2379 --advertise-client-urls=https://HOST:2379 \
        --client-cert-auth --trusted-ca-file=ca.pem --cert-file=etcd.pem --key-file=etcd.key
 
-Several servers may run at once: they share the namespaces, and when one dies the
-others take over what was its. A server keeps nothing on its machine, needs no root, and
-waits while etcd is away. Machines that run tasks run escher agent.
+Several servers may run at once: they share the namespaces, and when one dies, the others
+take over its part. A server keeps nothing on its machine, needs no root, and waits while
+etcd is unreachable. Machines that run tasks run escher agent.
 
 Metrics and health are at --ops: /metrics, /healthz, /readyz; see docs/monitoring.md.`
 
@@ -37,7 +37,7 @@ func NewServer(f *cmdutil.Factory) *cobra.Command {
 	var quota string
 	cmd := &cobra.Command{
 		Use:   "server",
-		Short: "Run the scheduler of a cluster over an etcd elsewhere",
+		Short: "Run the scheduler of a cluster whose etcd runs elsewhere",
 		Long:  serverHelp,
 		Args:  cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,11 +63,11 @@ func NewServer(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.StringVar(&cfg.Name, "name", "", "name of this server, unlike that of any other; default: the host's")
+	set.StringVar(&cfg.Name, "name", "", "unique name of this server; default: the host's")
 	set.StringVar((*string)(&cfg.Placement), "placement", string(scheduler.Spread), placementHelp)
-	set.IntVar(&cfg.MaxPending, "max-pending", server.DefaultPolicy().MaxPending, "how many tasks may wait before whoever submits more is slowed")
-	set.StringVar(&quota, "etcd-quota", "", "what --quota-backend-bytes of etcd is, such as 8Gi, for an etcd before 3.6, which does not tell it")
-	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, which ask for no password")
+	set.IntVar(&cfg.MaxPending, "max-pending", server.DefaultPolicy().MaxPending, "number of waiting tasks above which the server slows submissions")
+	set.StringVar(&quota, "etcd-quota", "", "the --quota-backend-bytes of etcd, such as 8Gi, for an etcd before 3.6, which does not report it")
+	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, without a password")
 	set.BoolVar(&cfg.Pprof, "pprof", false, "serve profiles at --ops, too")
 	logs.Add(set)
 	return cmd

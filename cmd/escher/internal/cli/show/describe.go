@@ -16,10 +16,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const describeHelp = `Tells everything about a task, job, reservation or node: what it is, how far it is,
-what it holds, which policies it has, and of a task that waits also why, of one that was bound what happened
-to it last. -o yaml has all of it, in fields. The values of environment variables are
-left out, as they may be secrets; --env shows them.`
+const describeHelp = `Shows everything about a task, job, reservation, node or shared policy: its
+description, phase, held resources and policies, why a task waits, and what happened last
+to one that was bound. -o yaml has all of it, in fields. The values of environment
+variables are left out, because they may be secrets; --env shows them.`
 
 // Describable are the kinds that describe knows.
 func Describable() []controlplane.Kind {
@@ -31,7 +31,7 @@ func NewDescribe(f *cmdutil.Factory) *cobra.Command {
 	var env bool
 	cmd := &cobra.Command{
 		Use:   "describe TASK|JOB|RESERVATION|NODE|POLICY",
-		Short: "Tell everything about a task, job, reservation or node",
+		Short: "Show everything about a task, job, reservation, node or shared policy",
 		Long:  describeHelp,
 		Args:  cmdutil.Exactly("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -6,6 +6,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // checkText says what a check looks at, how often, and what a failure does.
@@ -23,7 +24,7 @@ func checkText(c types.Check) string {
 	case c.TCP != nil:
 		what = "connect to " + c.TCP.Port
 	}
-	text := fmt.Sprintf("%s: %s, every %s, within %s, %d failures", c.Name, what, c.Every, c.Timeout, c.Failures)
+	text := fmt.Sprintf("%s: %s, every %s, within %s, %s", c.Name, what, c.Every, c.Timeout, words.Count(c.Failures, "failure"))
 	if c.Successes > 1 {
 		text += fmt.Sprintf(", %d successes", c.Successes)
 	}

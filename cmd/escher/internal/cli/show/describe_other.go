@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // jobDescription describes a job.
@@ -208,7 +209,7 @@ func (n *nodeDescription) drainText() string {
 	if n.DrainBy != nil {
 		text += " until " + render.When(n.DrainBy.UnixNano(), n.now)
 	}
-	return fmt.Sprintf("%s: %d tasks left", text, len(n.Tasks)+n.Others)
+	return text + ": " + words.Count(len(n.Tasks)+n.Others, "task") + " left"
 }
 
 // Write writes it as text.
@@ -240,7 +241,7 @@ func (n *nodeDescription) Write(w io.Writer) error {
 	}
 	s.Text("Tasks", tasksText(n.Tasks, "escher ps"))
 	if n.Others > 0 {
-		s.Text("Other namespaces", []string{fmt.Sprintf("%d tasks", n.Others)})
+		s.Text("Other namespaces", []string{words.Count(n.Others, "task")})
 	}
 	return s.End()
 }

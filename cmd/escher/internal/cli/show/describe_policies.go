@@ -37,7 +37,7 @@ type policiesDescription struct {
 func NewPoliciesDescribe(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe JOB|POLICY",
-		Short: "Tell what policies have made and hold, and what they say of what waits",
+		Short: "Show what policies have created, and their reasons for waiting tasks",
 		Args:  cmdutil.Exactly("JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -149,7 +149,7 @@ func (d *policiesDescription) writePolicies(s *render.Sheet) {
 	for _, p := range d.Policies {
 		text := policy.PolicyWords(p)
 		if slices.Contains(d.Others, p.Name) {
-			text += "  (somebody else's: its program sees to it)"
+			text += "  (run by a program of its own)"
 		}
 		kept = append(kept, text)
 	}

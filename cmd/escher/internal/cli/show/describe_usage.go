@@ -76,7 +76,7 @@ func memorySentence(u sampled.Use) string {
 		text += ", at most " + render.BytesText(u.MemoryPeakBytes) + " so far"
 	}
 	if kills := render.OrZero(u.OOMKills); kills > 0 {
-		text += fmt.Sprintf("; %d processes were killed for want of it", kills)
+		text += fmt.Sprintf("; processes killed for lack of it: %d", kills)
 	}
 	return text
 }

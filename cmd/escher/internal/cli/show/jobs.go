@@ -79,7 +79,7 @@ func NewJobs(f *cmdutil.Factory) *cobra.Command {
 			return cmdutil.Print(f, rows)
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "include those that have ended")
 	cmdutil.AddWatch(cmd, &watch)
 	return cmd
 }

@@ -17,9 +17,9 @@ import (
 // newestTasks is the default limit of a table of tasks.
 const newestTasks = 500
 
-const psHelp = `Lists the tasks of the namespace: those that have not ended, with -a all of them.
+const psHelp = `Lists the tasks of the namespace that have not ended, or all with -a.
 
-  escher ps -w                       goes on, and shows what changes
+  escher ps -w                       follow changes
   escher ps -a -o wide               with attempts, jobs, requests and reasons
   escher stop $(escher ps -o name)   stops them all
   escher ps -o jsonpath='{range .items[*]}{.id} {.node}{"\n"}{end}'`
@@ -62,9 +62,9 @@ func NewPs(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.BoolVarP(&flags.all, "all", "a", false, "also those that have ended")
+	set.BoolVarP(&flags.all, "all", "a", false, "include those that have ended")
 	set.StringVar(&flags.job, "job", "", "only those of this job")
-	set.IntVar(&flags.limit, "limit", newestTasks, "only the newest so many, when printed as a table; 0 is all")
+	set.IntVar(&flags.limit, "limit", newestTasks, "print at most this many rows of a table, the newest; 0 means all")
 	cmdutil.AddWatch(cmd, &flags.watch)
 	return cmd
 }

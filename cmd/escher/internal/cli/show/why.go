@@ -15,11 +15,11 @@ import (
 	"github.com/escher-sched/escher/scheduler/explain"
 )
 
-const whyHelp = `Says in one sentence where something is, above all why it waits, and what to do about
-it; then which nodes reject it for what, which come nearest and what they lack, who holds
-that or is to provide it, and its place in the queue. What the policies of its job say of
-it comes first. Of a node, it says why nothing, or
-what, is placed there; of a policy that jobs share, all that escher policies describe does.
+const whyHelp = `Explains the state of an object in one sentence, such as why it waits, and what to do
+about it. Then it lists which nodes reject it and why, which nodes come nearest and what
+they lack, which tasks hold or will provide that, and its place in the queue. The reasons
+of the policies of its job come first. For a node, it says what can be placed there, or
+why nothing can. For a shared policy, it prints what escher policies describe does.
 
 -o wide shows all of it, -o json and yaml have it in fields.`
 
@@ -27,7 +27,7 @@ what, is placed there; of a policy that jobs share, all that escher policies des
 func NewWhy(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why TASK|JOB|RESERVATION|NODE|POLICY",
-		Short: "Say why a task, job, reservation or node is where it is, above all why it waits",
+		Short: "Explain the state of a task, job, reservation, node or shared policy, such as why it waits",
 		Long:  whyHelp,
 		Args:  cmdutil.Exactly("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -23,14 +23,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const topHelp = `Shows what nodes have, what is in use of it (allocated/capacity) and what their
-tasks really use, and the tasks of the namespace by what they use. On a terminal it
-goes on until interrupted; else it prints once.
+const topHelp = `Shows the capacity of nodes, the allocated part (allocated/capacity), the real usage of
+their tasks, and the tasks of the namespace by usage. On a terminal it refreshes until
+interrupted; elsewhere it prints once.
 
-"cpu" is in cores and, like "read/s" and "write/s", the mean of the last seconds; "of
-limit" is memory; "pressure" is the resource for which something waited the largest part
-of the last ten seconds. Of a node "used" is by its tasks, and with -o wide "machine" by
-all that runs there. Where a - stands, it is not known: see docs/usage.md.`
+"cpu" is in cores. "cpu", "read/s" and "write/s" are the mean of the last seconds. "of
+limit" is memory. "pressure" is the resource that processes waited for the largest part
+of the last ten seconds. For a node, "used" is the usage of its tasks, and "machine" (-o
+wide) that of all processes. A - stands for an unknown value: see docs/usage.md.`
 
 // How often to ask for usage, how long a new task is measured, and how long an answer may take.
 const (
@@ -44,7 +44,7 @@ func NewTop(f *cmdutil.Factory) *cobra.Command {
 	sorting := sortDefault
 	cmd := &cobra.Command{
 		Use:   "top [nodes|tasks]",
-		Short: "Show what nodes and tasks use, as it changes",
+		Short: "Show the usage of nodes and tasks, live",
 		Long:  topHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && args[0] != "nodes" && args[0] != "tasks" {
@@ -58,7 +58,7 @@ func NewTop(f *cmdutil.Factory) *cobra.Command {
 			return t.run(cmd.Context(), once || !terminal || f.Format.Encoded() || f.Format == table.Name)
 		},
 	}
-	cmd.Flags().Var(&sorting, "sort", "what comes first: "+strings.Join(TopSorts(), ", ")+"; default: nodes by name, tasks by cpu")
+	cmd.Flags().Var(&sorting, "sort", "sort by one of "+strings.Join(TopSorts(), ", ")+"; default: nodes by name, tasks by cpu")
 	cmd.Flags().BoolVar(&once, "once", false, "print once, also on a terminal")
 	return cmd
 }
