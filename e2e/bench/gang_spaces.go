@@ -43,7 +43,7 @@ func spaces() []space {
 const (
 	appLines   = 69
 	libLines   = 255
-	frameLines = 353
+	frameLines = 355
 	libBelow   = 638
 )
 
