@@ -203,7 +203,7 @@ func (m *machines) seenByDoctor(version string) {
 		}
 	}
 	seen := examine("b")
-	if !strings.HasPrefix(seen["node api"], "problem: nothing can listen at :7421") || !strings.Contains(seen["containers"], "which the agent of b leaves alone") {
+	if !strings.HasPrefix(seen["node api"], "problem: nothing can listen at :7421") || !strings.Contains(seen["containers"], "the agent of b leaves alone") {
 		m.t.Errorf("of a second agent on the host of a the doctor said %q, %q", seen["node api"], seen["containers"])
 	}
 }

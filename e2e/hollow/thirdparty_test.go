@@ -51,7 +51,7 @@ func TestSomebodyElses(t *testing.T) {
 		}
 		return fmt.Sprint(esl.Why(v, builtin.Kinds(), cluster.ID{Namespace: "d", ID: task}, time.Now()))
 	}
-	if got := why(always); !strings.Contains(got, "start the program that keeps it") {
+	if got := why(always); !strings.Contains(got, "start the program, unless it runs") {
 		t.Errorf("it says %q", got)
 	}
 	program := exec.Command(night)
