@@ -5,12 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/escher-sched/escher/scheduler/grants"
-
-	"github.com/escher-sched/escher/scheduler/queue"
-
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -3,9 +3,8 @@ package scheduler
 import (
 	"testing"
 
-	"github.com/escher-sched/escher/scheduler/grants"
-
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/escher-sched/escher/scheduler/grants"
-
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 

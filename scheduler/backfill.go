@@ -4,9 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/escher-sched/escher/scheduler/grants"
-
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 

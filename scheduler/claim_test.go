@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/escher-sched/escher/scheduler/grants"
-
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
 )

@@ -5,13 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/escher-sched/escher/scheduler/grants"
-
 	"pgregory.net/rapid"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
 )

@@ -5,12 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/escher-sched/escher/scheduler/queue"
-
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/heap"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -7,15 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/escher-sched/escher/scheduler/grants"
-
-	"github.com/escher-sched/escher/scheduler/queue"
-
 	"pgregory.net/rapid"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
 )

@@ -29,7 +29,7 @@ func (c *Core) restWaiting(s *queue.Shape) {
 	if t := c.view.Task(s.Head().ID); t != nil {
 		c.fold(t)
 	}
-	c.queue.Sleep(s)
+	c.queue.Park(s)
 }
 
 // keepsLittle reports whether there are enough tasks to compact waiting ones.

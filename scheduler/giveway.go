@@ -3,9 +3,8 @@ package scheduler
 import (
 	"slices"
 
-	"github.com/escher-sched/escher/scheduler/grants"
-
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -4,12 +4,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/escher-sched/escher/scheduler/grants"
-
-	"github.com/escher-sched/escher/scheduler/queue"
-
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -3,12 +3,10 @@ package scheduler
 import (
 	"strings"
 
-	"github.com/escher-sched/escher/scheduler/grants"
-
-	"github.com/escher-sched/escher/scheduler/queue"
-
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 

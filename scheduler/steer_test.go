@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/escher-sched/escher/scheduler/queue"
-
 	"pgregory.net/rapid"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -3,13 +3,11 @@ package scheduler
 import (
 	"slices"
 
-	"github.com/escher-sched/escher/scheduler/grants"
-
-	"github.com/escher-sched/escher/scheduler/queue"
-
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"slices"
+
 	"github.com/escher-sched/escher/controlplane"
 )
 
@@ -130,4 +132,10 @@ func same(found []Finding, f Finding) *Finding {
 		}
 	}
 	return nil
+}
+
+// Still returns those of earlier findings that are also among the present ones, at whatever
+// revision. It changes the earlier ones.
+func Still(before, now []Finding) []Finding {
+	return slices.DeleteFunc(before, func(f Finding) bool { return same(now, f) == nil })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -63,7 +62,7 @@ func rereadDelays() []time.Duration {
 // stillLeft returns the part of an earlier list that is still left.
 func stillLeft(ctx context.Context, store controlplane.Store, before []Finding) ([]Finding, error) {
 	_, now, err := readOnce(ctx, store)
-	return slices.DeleteFunc(before, func(f Finding) bool { return same(now, f) == nil }), err
+	return Still(before, now), err
 }
 
 // readOnce audits the cluster once, and also returns the components' unfinished work.

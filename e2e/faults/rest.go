@@ -112,12 +112,7 @@ func (w *world) stillLeft() []audit.Finding {
 			break
 		}
 		time.Sleep(3 * time.Second)
-		now := w.leftNow()
-		found = slices.DeleteFunc(found, func(f audit.Finding) bool {
-			return !slices.ContainsFunc(now, func(g audit.Finding) bool {
-				return f.Guarantee == g.Guarantee && f.Object == g.Object && f.Text.String() == g.Text.String()
-			})
-		})
+		found = audit.Still(found, w.leftNow())
 	}
 	return found
 }

@@ -1,3 +1,5 @@
+// Package grants says what reservations want, and what their grants hold: which resources, on which
+// nodes, for which bundles. It is pure: it reads a view, and changes nothing.
 package grants
 
 import (
@@ -7,7 +9,6 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
-	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -25,7 +26,7 @@ func BundleOrder(v *cluster.View, r *cluster.Reservation) []BundlePlacement {
 	var out []BundlePlacement
 	bundles := r.Info.V.Bundles
 	for i, b := range bundles {
-		if i > 0 && b.Node == bundles[i-1].Node && slices.Equal(b.Requests, bundles[i-1].Requests) && queue.SameDevices(b.Devices, bundles[i-1].Devices) {
+		if i > 0 && b.Node == bundles[i-1].Node && slices.Equal(b.Requests, bundles[i-1].Requests) && sameDevices(b.Devices, bundles[i-1].Devices) {
 			out = append(out, BundlePlacement{Index: i, Needs: out[i-1].Needs}) // as in most gangs
 			continue
 		}
@@ -71,7 +72,7 @@ func Vectors(v *cluster.View, t *cluster.Task) [][]cluster.Need {
 	return out
 }
 
-// AllowedAt is when a task may take alternative i, in Unix nanoseconds.
+// AllowedAt returns when a task may take alternative i, in Unix nanoseconds.
 func AllowedAt(t *cluster.TaskValue, i int) int64 {
 	if i >= len(t.Alternatives) {
 		return 0
@@ -79,6 +80,7 @@ func AllowedAt(t *cluster.TaskValue, i int) int64 {
 	return t.Submitted + int64(t.Alternatives[i].After)
 }
 
+// IDs returns the resources of needs, and AnyNode.
 func IDs(needs []cluster.Need) []types.ResourceID {
 	out := []types.ResourceID{AnyNode}
 	for _, x := range needs {
@@ -87,6 +89,7 @@ func IDs(needs []cluster.Need) []types.ResourceID {
 	return out
 }
 
+// AllIDs returns the resources of all needs of spots, and AnyNode, sorted.
 func AllIDs(spots []BundlePlacement) []types.ResourceID {
 	var out []types.ResourceID
 	for _, x := range spots {
@@ -112,7 +115,7 @@ func (w *Want) Add(needs []cluster.Need) {
 	}
 }
 
-// Sum is the total amount.
+// Sum returns the total amount.
 func (w Want) Sum() types.Quantity {
 	var sum types.Quantity
 	for _, x := range w.Needs {
@@ -196,7 +199,8 @@ func ChoosesOn(v *cluster.View, r *cluster.Reservation, bundles []int) bool {
 // rather than one compare per node.
 const ManyDevices = 32
 
-// DevicesRelied is the number of compares that relyOnDevices makes.
+// DevicesRelied returns the number of compares for the devices of a grant on which bundles restrict
+// the devices: one a node, or one for all.
 func DevicesRelied(v *cluster.View, r *cluster.Reservation, g *types.Grant) int {
 	n := 0
 	if !slices.ContainsFunc(r.Info.V.Bundles, func(b types.Bundle) bool { return len(b.Devices) > 0 }) {
@@ -253,4 +257,11 @@ func firstOf(requests []types.DeviceRequest) *types.DeviceRequest {
 		return nil
 	}
 	return &requests[0]
+}
+
+// sameDevices reports whether two lists request the same devices.
+func sameDevices(a, b []types.DeviceRequest) bool {
+	return slices.EqualFunc(a, b, func(x, y types.DeviceRequest) bool {
+		return x.Resource == y.Resource && slices.Equal(x.Models, y.Models) && x.MinMemory == y.MinMemory && x.Topology == y.Topology
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// HeldOf returns the held amount of a resource.
 func HeldOf(holds []types.Holding, rid types.ResourceID) types.Quantity {
 	var sum types.Quantity
 	for _, h := range holds {
@@ -46,6 +47,7 @@ func mergePools(pools []types.Holding) []types.Holding {
 	return sum.Holds
 }
 
+// Devices returns the held devices of a resource.
 func Devices(holds []types.Holding, rid types.ResourceID) []types.DeviceShare {
 	var out []types.DeviceShare
 	for _, h := range holds {
@@ -97,7 +99,7 @@ func DrawnOn(r *cluster.Reservation, n *cluster.Node, at types.GrantNode) bool {
 	return false
 }
 
-// New is the grant of placed spots; other bundles have no node.
+// New returns the grant of placed spots; other bundles have no node.
 func New(r *cluster.Reservation, spots []BundlePlacement) *types.Grant {
 	g := &types.Grant{Phase: types.Granted, Reservation: r.Info.Create, Bundles: make([]string, len(r.Info.V.Bundles))}
 	sums := make(map[string]*types.Allocated)
@@ -129,6 +131,7 @@ func New(r *cluster.Reservation, spots []BundlePlacement) *types.Grant {
 	return g
 }
 
+// Clone returns a deep copy of a grant.
 func Clone(g *types.Grant) *types.Grant {
 	c := *g
 	c.Bundles = slices.Clone(g.Bundles)
@@ -139,7 +142,7 @@ func Clone(g *types.Grant) *types.Grant {
 	return &c
 }
 
-// Moved is g without its holdings on the nodes of from, and with those of to.
+// Moved returns g without its holdings on the nodes of from, and with those of to.
 func Moved(g, from, to *types.Grant) *types.Grant {
 	out := Clone(g)
 	out.Nodes = slices.DeleteFunc(out.Nodes, func(at types.GrantNode) bool {

@@ -111,7 +111,7 @@ func (m *queueModel) pin(t *rapid.T) {
 // sleep parks a shape if it qualifies.
 func (m *queueModel) sleep(t *rapid.T) {
 	if s := m.q.shapes[textKey(fmt.Sprint("s", rapid.IntRange(0, 4).Draw(t, "shape")))]; s != nil {
-		m.q.Sleep(s)
+		m.q.Park(s)
 	}
 }
 

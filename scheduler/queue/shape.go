@@ -1,15 +1,15 @@
 package queue
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
-// TaskText returns the text that all tasks of a shape have, and no others. Tasks with alternatives have one shape per
-// priority: the oldest one has the most allowed alternatives, and must be the head.
+// TaskText returns the text that all tasks of a shape have, and no others. Tasks with alternatives
+// have one shape per priority: the oldest one has the most allowed alternatives, and must be the
+// head.
 func TaskText(ns string, t *cluster.TaskValue) string { return string(AppendTask(nil, ns, t)) }
 
 // AppendTask appends TaskText to b.
@@ -31,7 +31,7 @@ func AppendTask(b []byte, ns string, t *cluster.TaskValue) []byte {
 	return b
 }
 
-// ReservationText returns the text that all reservations of a shape have, and nothing else.
+// ReservationText returns the text that all reservations of a shape have, and no others.
 func ReservationText(ns string, r *types.Reservation) string {
 	return string(AppendReservation(nil, ns, r))
 }
@@ -68,9 +68,4 @@ func appendRequests(b []byte, r types.Requests) []byte {
 		b = strconv.AppendInt(append(b, '='), int64(r[i].Amount), 36)
 	}
 	return b
-}
-
-// SameDevices reports whether two lists request the same devices.
-func SameDevices(a, b []types.DeviceRequest) bool {
-	return len(a) == len(b) && (len(a) == 0 || bytes.Equal(appendDevices(nil, a), appendDevices(nil, b)))
 }

@@ -112,8 +112,8 @@ func (x *sleepers) remove(p slab.Ref) (*Shape, Entry, missing) {
 	return s, e, lack
 }
 
-// Sleep parks a waiting shape if it qualifies.
-func (q *Queue) Sleep(s *Shape) {
+// Park parks a waiting shape if it qualifies.
+func (q *Queue) Park(s *Shape) {
 	if s.pos >= 0 || len(s.entries) != 1 || len(s.lacks) != 1 || s.until != 0 || s.Resolved != nil {
 		return
 	}

@@ -17,7 +17,7 @@ func TestSleeperIsTheSame(t *testing.T) {
 	s.Seen, s.Cursor, s.node = 7, 1<<40, 5
 	q.Rest(s)
 	q.Wait(s, []types.ResourceID{"d:x"})
-	q.Sleep(s)
+	q.Park(s)
 	if len(q.shapes) > 0 || q.asleep.Len() != 1 {
 		t.Fatalf("%d shapes, %d asleep", len(q.shapes), q.asleep.Len())
 	}
@@ -44,7 +44,7 @@ func TestSleepersOfOneHash(t *testing.T) {
 		s := q.shapes[textKey(id.ID)]
 		q.Rest(s)
 		q.Wait(s, []types.ResourceID{types.ResourceID("d:" + id.ID)})
-		q.Sleep(s)
+		q.Park(s)
 	}
 	if q.asleep.Len() != 1 || q.Len() != 3 {
 		t.Errorf("%d asleep, %d in all", q.asleep.Len(), q.Len())
@@ -67,7 +67,7 @@ func TestShrinks(t *testing.T) {
 	for s := q.First(); s != nil; s = q.First() {
 		q.Rest(s)
 		q.Wait(s, []types.ResourceID{types.ResourceID("d:" + s.Head().ID.ID)})
-		q.Sleep(s)
+		q.Park(s)
 	}
 	if q.Parked() != shapes || len(q.shapes) > 0 || cap(q.ready) > worthShrinking {
 		t.Errorf("%d parked, %d not, room for %d", q.Parked(), len(q.shapes), cap(q.ready))
