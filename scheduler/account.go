@@ -34,21 +34,20 @@ func (c *Core) touchPools() {
 // closeAccounts adds the deletion of obsolete accounts to the draft. It compares only the account:
 // an absent account says the same, that nothing is allocated. So the pool may return meanwhile and
 // needs no lock.
-func (c *Core) closeAccounts(d *Draft) {
+func (c *Core) closeAccounts(d *Transaction) {
 	c.accounts.drain(func(rid types.ResourceID) bool {
 		p := c.view.Pools[rid]
 		ns, name, _ := rid.Split()
-		if p == nil || !isOver(p) || d.pools[p] != nil || !c.owns(ns, "") || c.whenUnlocked(rid, rid) {
+		if p == nil || !isOver(p) || d.Considers(p) || !c.owns(ns, "") || c.whenUnlocked(rid, rid) {
 			return true
 		}
-		if d.closed || d.items >= 2*c.batch || !d.room(1, 1) {
+		if d.closed || d.Len() >= 2*c.batch || !d.Room(1, 1) {
 			return false
 		}
-		d.items++
-		d.claim(rid)
+		d.Decide(rid)
 		key := controlplane.PoolKey(ns, name)
 		d.Change.IfUnchanged(key, p.Allocated.Mod)
-		d.remove(key)
+		d.Remove(key)
 		return true
 	})
 }

@@ -19,9 +19,6 @@ import (
 // leaders/accumulate), so that no two hold what the other needs. Tasks that end in time may use the
 // capacity meanwhile: see backfill.
 
-// AccumulateRole is the leadership of the accumulating reservation.
-const AccumulateRole = "accumulate"
-
 // accumulator is the core's state of accumulation.
 type accumulator struct {
 	// candidates wait and may accumulate; some may be outdated. nextAge is when the next one has
@@ -80,7 +77,7 @@ type collecting struct {
 
 // accumulate adds to the draft what can be collected. If this draft cannot hold it, the next draft
 // begins with it.
-func (c *Core) accumulate(d *Draft) {
+func (c *Core) accumulate(d *Transaction) {
 	if d.closed {
 		return
 	}
@@ -96,7 +93,7 @@ func (c *Core) accumulate(d *Draft) {
 		}
 		return
 	}
-	if len(c.accum.candidates) == 0 || c.view.Leaders[AccumulateRole] != nil {
+	if len(c.accum.candidates) == 0 || c.view.Leaders[grants.AccumulateRole] != nil {
 		return
 	}
 	if at := c.accum.nextAge; at != 0 && at <= c.now.UnixNano() {
@@ -114,7 +111,7 @@ const triesPerSearch = 16
 
 // begin lets the first candidate that can begin collect. With too many candidates, it continues
 // after the ones tried before.
-func (c *Core) begin(d *Draft, aged []claimant) {
+func (c *Core) begin(d *Transaction, aged []claimant) {
 	start := c.accum.next
 	c.accum.next = 0
 	type alike struct {
@@ -169,14 +166,14 @@ func (c *Core) maySearch(s *paced) bool {
 }
 
 // accumulateFor lets x collect. It returns false if x has not begun and cannot begin at present.
-func (c *Core) accumulateFor(d *Draft, x claimant) bool {
+func (c *Core) accumulateFor(d *Transaction, x claimant) bool {
 	if c.deciding = x.Reservation; x.task != nil {
 		c.deciding = x.task
 	}
 	if c.view.UnreadNamespace(x.ID.Namespace) {
 		return false // its quotas are unknown
 	}
-	if c.locked(x.lock()) || d.has(x.lock()) || !c.takesCareOf(x) {
+	if c.locked(x.lock()) || d.Has(x.lock()) || !c.takesCareOf(x) {
 		return true
 	}
 	if c.overPools(x) || c.roomIsMade(x) || c.givesWay(x) {
@@ -192,10 +189,10 @@ func (c *Core) accumulateFor(d *Draft, x claimant) bool {
 	end := c.base + len(c.changed)
 	stuck := c.isStuck(x)
 	// Work that ends in this draft frees capacity that must not go to others first.
-	if c.accum.busy == x.key() && c.accum.seen == end && len(d.order) == 0 && !stuck {
+	if c.accum.busy == x.key() && c.accum.seen == end && d.NumNodes() == 0 && !stuck {
 		return true
 	}
-	if !d.roomFor(x.Reservation) {
+	if !d.RoomFor(x.Reservation) {
 		// The next draft begins with it; this one places nothing more.
 		c.first, d.closed = true, true
 		c.accumulateAgain()
@@ -240,20 +237,20 @@ func (c *Core) overPools(x claimant) bool {
 }
 
 // dissolve returns what x has collected, in a draft of its own.
-func (c *Core) dissolve(d *Draft, x claimant) {
+func (c *Core) dissolve(d *Transaction, x claimant) {
 	r := c.view.Reservations[x.ID]
 	switch {
 	case r == nil || c.waitForGrant(d, r):
-	case !d.empty():
+	case !d.Empty():
 		c.first, d.closed = true, true
 		c.accumulateAgain()
 	default:
-		d.closed = d.release(r) && !d.empty()
+		d.closed = d.Release(r) && !d.Empty()
 	}
 }
 
 // complete grants or binds x if all of it fits now, once what it has collected is returned.
-func (c *Core) complete(d *Draft, x claimant) bool {
+func (c *Core) complete(d *Transaction, x claimant) bool {
 	if x.task != nil {
 		return c.bindClaimant(d, x)
 	}
@@ -265,23 +262,23 @@ func (c *Core) accumulateAgain() { c.accum.seen, c.accum.places.seen = -1, -1 }
 
 // elsewhere grants all of r if it fits now, once what it has collected is returned: its nodes were
 // chosen when less was free. That takes a draft of its own.
-func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
-	g, leader := r.Grant.V, c.view.Leaders[AccumulateRole]
+func (c *Core) elsewhere(d *Transaction, r *cluster.Reservation) bool {
+	g, leader := r.Grant.V, c.view.Leaders[grants.AccumulateRole]
 	if leader == nil || c.inFlightOf(g) || !c.searchDue(&c.accum.places) {
 		return false
 	}
-	if !d.empty() {
+	if !d.Empty() {
 		c.first = true
 		return false
 	}
 	c.maySearch(&c.accum.places)
 	c.releaseGrant(d, g)
-	p := packing{core: c, draft: d, spots: grants.BundleOrder(c.view, r)}
+	p := packing{core: c, draft: d.Draft, spots: grants.BundleOrder(c.view, r)}
 	p.looks = looksBack + len(p.spots)
-	if placed := p.place(0); !placed || !d.grant(r, p.spots, 2*len(g.Nodes)+1) {
+	if placed := p.place(0); !placed || !d.Grant(r, p.spots, 2*len(g.Nodes)+1) {
 		for _, x := range p.spots {
 			if placed {
-				d.giveBack(x.Node, x.Holds)
+				d.GiveBack(x.Node, x.Holds)
 			}
 		}
 		c.reacquireGrant(d, g)
@@ -291,10 +288,10 @@ func (c *Core) elsewhere(d *Draft, r *cluster.Reservation) bool {
 		return false
 	}
 	for _, at := range g.Nodes {
-		d.keep(c.view.Nodes[at.Node], at.Holds)
+		d.Keep(c.view.Nodes[at.Node], at.Holds)
 	}
-	d.Change.IfUnchanged(controlplane.LeaderKey(AccumulateRole), leader.Mod)
-	d.remove(controlplane.LeaderKey(AccumulateRole))
+	d.Change.IfUnchanged(controlplane.LeaderKey(grants.AccumulateRole), leader.Mod)
+	d.Remove(controlplane.LeaderKey(grants.AccumulateRole))
 	return true
 }
 
@@ -308,17 +305,17 @@ func (c *Core) inFlightOf(g *types.Grant) bool {
 }
 
 // keep closes the nodes of a collection in flight to other work.
-func (a *accumulator) keep(d *Draft) {
+func (a *accumulator) keep(d *Transaction) {
 	if d.collecting != nil {
 		for _, at := range d.collecting.g.Nodes {
-			d.kept = append(d.kept, d.view.Nodes[at.Node])
+			d.kept = append(d.kept, d.View().Nodes[at.Node])
 		}
 	}
 	a.keepNodes(d.kept)
 }
 
 // unkeep opens them again once the collection is answered.
-func (a *accumulator) unkeep(d *Draft) { a.unkeepNodes(d.kept) }
+func (a *accumulator) unkeep(d *Transaction) { a.unkeepNodes(d.kept) }
 
 // keepNodes closes nodes to other placements.
 func (a *accumulator) keepNodes(nodes []*cluster.Node) {
@@ -343,18 +340,9 @@ func (c *Core) closed(n *cluster.Node) bool {
 	return len(c.accum.kept) > 0 && c.accum.kept[n] > 0 || c.locked(n)
 }
 
-// roomFor reports whether the draft has space for any step of accumulating r.
-func (d *Draft) roomFor(r *cluster.Reservation) bool {
-	n := len(r.Info.V.Bundles)
-	if r.Grant.V != nil {
-		n += len(r.Grant.V.Nodes)
-	}
-	return d.empty() || d.room((nodeCompares+2)*n+4, n+4)
-}
-
 // accumulating returns the current claimant; false if there is none.
 func (c *Core) accumulating() (claimant, bool) {
-	leader := c.view.Leaders[AccumulateRole]
+	leader := c.view.Leaders[grants.AccumulateRole]
 	if leader == nil {
 		return claimant{}, false
 	}
@@ -425,42 +413,40 @@ func (c *Core) candidate(k queue.Key) (claimant, bool) {
 }
 
 // accumulate writes g as the grant of x, and the leadership that goes with it.
-func (d *Draft) accumulate(v *cluster.View, x claimant, g *types.Grant) {
+func (d *Transaction) accumulate(v *cluster.View, x claimant, g *types.Grant) {
 	ns, id := x.ID.Namespace, x.ID.ID
 	d.collecting = &collecting{x, g}
-	d.claim(x.lock())
-	d.items++
+	d.Decide(x.lock())
 	if x.task != nil {
-		d.compareTask(x.task)
+		d.CompareTask(x.task)
+		d.Change.IfUnchanged(controlplane.GrantKey(ns, id), x.Grant.Mod)
+		d.CompareNamespace(ns)
 	} else {
-		d.Change.IfUnchanged(controlplane.ReservationKey(ns, id), x.Info.Mod)
+		d.CompareReservation(x.Reservation)
 	}
-	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), x.Grant.Mod)
-	space := d.namespace(ns)
-	d.Change.IfUnchanged(space.key, space.mod)
-	leader := v.UnreadMod(controlplane.LeaderKey(AccumulateRole))
-	if l := v.Leaders[AccumulateRole]; l != nil {
+	leader := v.UnreadMod(controlplane.LeaderKey(grants.AccumulateRole))
+	if l := v.Leaders[grants.AccumulateRole]; l != nil {
 		leader = l.Mod
 	}
-	d.Change.IfUnchanged(controlplane.LeaderKey(AccumulateRole), leader)
+	d.Change.IfUnchanged(controlplane.LeaderKey(grants.AccumulateRole), leader)
 	if g.Phase == types.Granted {
 		d.Grants = append(d.Grants, x.ID)
 	}
 }
 
 // sealCollecting writes the grant as accumulate and backfill left it.
-func (d *Draft) sealCollecting() {
+func (d *Transaction) sealCollecting() {
 	at := d.collecting
 	if at == nil {
 		return
 	}
-	key := controlplane.LeaderKey(AccumulateRole)
-	led := d.view.Leaders[AccumulateRole] != nil
+	key := controlplane.LeaderKey(grants.AccumulateRole)
+	led := d.View().Leaders[grants.AccumulateRole] != nil
 	switch {
 	case at.g.Phase == types.Granted && led:
-		d.remove(key)
+		d.Remove(key)
 	case at.g.Phase == types.Accumulating && !led:
-		d.put(key, &types.Leader{Holder: at.x.ID.String()}, 0)
+		d.Put(key, &types.Leader{Holder: at.x.ID.String()}, 0)
 	}
-	d.put(controlplane.GrantKey(at.x.ID.Namespace, at.x.ID.ID), at.g, at.x.Grant.Mod)
+	d.Put(controlplane.GrantKey(at.x.ID.Namespace, at.x.ID.ID), at.g, at.x.Grant.Mod)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -27,7 +28,7 @@ func TestNothingIsCollectedForMoreThanAPoolHas(t *testing.T) {
 	b.slots(1)
 	both := bundleOf(map[string]types.Quantity{"cpu": 1000, "slots": 1})
 	b.reserve(both, both)
-	if g := b.grant(); g.Phase != "" || b.core.view.Leaders[AccumulateRole] != nil {
+	if g := b.grant(); g.Phase != "" || b.core.view.Leaders[grants.AccumulateRole] != nil {
 		t.Fatalf("it has begun to collect: %+v", g)
 	}
 	b.slots(2)
@@ -37,7 +38,7 @@ func TestNothingIsCollectedForMoreThanAPoolHas(t *testing.T) {
 	}
 	b.slots(1)
 	b.later(2 * time.Second)
-	if g := b.grant(); g.Phase != "" || b.core.view.Leaders[AccumulateRole] != nil {
+	if g := b.grant(); g.Phase != "" || b.core.view.Leaders[grants.AccumulateRole] != nil {
 		t.Errorf("it goes on: %+v", g)
 	}
 	b.slots(2)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
@@ -57,7 +59,7 @@ func TestAccumulatingIsGrantedElsewhere(t *testing.T) {
 	b.exited("on2")
 	b.settle()
 	b.later(searchEvery)
-	if g := b.grant(); g.Phase != types.Granted || g.Bundles[0] != "n2" || b.core.view.Leaders[AccumulateRole] != nil {
+	if g := b.grant(); g.Phase != types.Granted || g.Bundles[0] != "n2" || b.core.view.Leaders[grants.AccumulateRole] != nil {
 		t.Errorf("its grant is %+v", g)
 	}
 	b.task("small", map[string]types.Quantity{"cpu": 900})
@@ -174,9 +176,9 @@ func TestNothingIsGivenAwayWhileACollectionIsInFlight(t *testing.T) {
 func (b *bench) release(id string) {
 	b.t.Helper()
 	b.see()
-	d := NewDraft(b.core.view, b.store.Limits(), 7)
+	d := draft.New(b.core.view, b.store.Limits(), 7)
 	task := b.core.view.Task(clusterID("d", id))
-	d.act(release, task, task.Bindings[0])
+	d.Act(draft.EndExited, task, task.Bindings[0], b.now)
 	d.Seal()
 	if res, err := b.store.Commit(b.t.Context(), d.Change.Txn()); err != nil || !res.Committed {
 		b.t.Fatal(res, err)
@@ -201,7 +203,7 @@ func TestDevicesAreCollectedByBundle(t *testing.T) {
 			// Each pair fills one device, until all devices are named.
 			if q > 0 {
 				b.task(fmt.Sprintf("hog%d", i), map[string]types.Quantity{"gpu": q})
-				b.task(fmt.Sprintf("rest%d", i), map[string]types.Quantity{"gpu": whole - q})
+				b.task(fmt.Sprintf("rest%d", i), map[string]types.Quantity{"gpu": match.Whole - q})
 				b.settle()
 			}
 		}
@@ -243,7 +245,7 @@ func (b *bench) devices(node string, n int) {
 func (b *bench) putDevices(node string, d *types.Devices) {
 	b.t.Helper()
 	b.put(controlplane.DevicesKey(node), d, controlplane.NodeKey(node), &types.Node{
-		Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 1000, "gpu": types.Quantity(len(d.Devices)) * whole}),
+		Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 1000, "gpu": types.Quantity(len(d.Devices)) * match.Whole}),
 	})
 }
 
@@ -308,7 +310,7 @@ func TestBundlesAreSearchedForInTurn(t *testing.T) {
 		r.Bundles = append(r.Bundles, bundleOf(map[string]types.Quantity{"cpu": 1000}))
 	}
 	b.see()
-	p := packing{core: b.core, draft: NewDraft(b.core.view, b.store.Limits(), 1)}
+	p := packing{core: b.core, draft: draft.New(b.core.view, b.store.Limits(), 1)}
 	p.spots = grants.BundleOrder(b.core.view, &cluster.Reservation{ID: clusterID("d", "r"), Info: cluster.Cell[types.Reservation]{V: r}})
 	if p.looks = looksBack; !p.place(0) || b.core.window.cursor == 0 {
 		t.Error("it begins where it began")

@@ -90,8 +90,8 @@ func (c *Core) suspectAt(k controlplane.Key) (key string, mod int64, ok bool) {
 
 // subject returns the key of the first task or reservation that a draft decides about; empty if
 // there is none.
-func (d *Draft) subject() string {
-	for _, x := range d.held {
+func (d *Transaction) subject() string {
+	for _, x := range d.Decided() {
 		switch x := x.(type) {
 		case *cluster.Task:
 			return controlplane.TaskKey(x.ID.Namespace, x.ID.ID)

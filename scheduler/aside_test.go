@@ -105,13 +105,13 @@ func refusedTogether(t *testing.T, tasks int) {
 		}
 		for _, d := range drafts {
 			var hit []string
-			for _, w := range d.writes {
+			for _, w := range d.Writes() {
 				if k, _ := controlplane.Parse(w.Key); k.Kind == controlplane.Statuses && bad[k.ID] {
 					hit = append(hit, k.ID)
 				}
 			}
 			if len(hit) > 0 {
-				if refused++; d.items == 1 {
+				if refused++; d.Len() == 1 {
 					alone[hit[0]]++
 				}
 				b.core.Done(d, controlplane.Result{}, types.Errorf(types.Invalid, "too large"), b.now)

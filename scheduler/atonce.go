@@ -23,7 +23,7 @@ import (
 // else of its job waits.
 
 // collectAtOnce adds what AtOnce reservations can collect to the draft, in order of their creation.
-func (c *Core) collectAtOnce(d *Draft) {
+func (c *Core) collectAtOnce(d *Transaction) {
 	for _, r := range c.atOnce() {
 		if d.closed {
 			return
@@ -60,7 +60,7 @@ func IsAtOnce(r *cluster.Reservation) bool {
 
 // collectFor lets r collect. That takes a draft of its own, because the waiting tasks and
 // reservations of its job may join it. In a draft that has begun, nothing more is placed.
-func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
+func (c *Core) collectFor(d *Transaction, r *cluster.Reservation) {
 	c.deciding = r
 	ns := r.ID.Namespace
 	if c.locked(r) || !c.owns(ns, "") || c.view.UnreadNamespace(ns) || r.Grant.Unread() || r.Grant.V != nil && !r.Current() {
@@ -73,11 +73,11 @@ func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 	if g == nil || r.Grant.V != nil && !c.findsMore(d, r, g) {
 		return
 	}
-	if !d.empty() {
+	if !d.Empty() {
 		c.first, d.closed = true, true
 		return
 	}
-	if !d.roomToHandOver(r) {
+	if !d.RoomToHandOver(r) {
 		return // it could never be handed over
 	}
 	c.collect(d, r, g)
@@ -93,40 +93,18 @@ func (c *Core) collectFor(d *Draft, r *cluster.Reservation) {
 		return
 	}
 	d.dependOn(r)
-	d.put(controlplane.GrantKey(ns, r.ID.ID), g, r.Grant.Mod)
+	d.Put(controlplane.GrantKey(ns, r.ID.ID), g, r.Grant.Mod)
 	for _, at := range g.Nodes {
 		d.kept = append(d.kept, c.view.Nodes[at.Node])
 	}
 }
-
-// roomToHandOver reports whether the draft has space for one grant of all that r collects, and for
-// the hand-over. It then has space to collect any part of it.
-func (d *Draft) roomToHandOver(r *cluster.Reservation) bool {
-	spots := grants.BundleOrder(d.view, r)
-	nodes, pools := make(map[string]struct{}), make(map[types.ResourceID]struct{})
-	for i := range spots {
-		spots[i].Node = d.view.Nodes[r.Info.V.Bundles[spots[i].Index].Node]
-		nodes[spots[i].Node.Name] = struct{}{}
-		for _, x := range spots[i].Needs {
-			if d.view.Pool(x.ID) != nil {
-				pools[x.ID] = struct{}{}
-			}
-		}
-	}
-	keys := len(d.reliedOnBy(r.ID.Namespace, spots)) + len(pools)
-	return d.room(controlplane.HandOverCompares(len(nodes), keys)-spare, handOverCompares+2*len(nodes)+len(pools))
-}
-
-// handOverCompares is the number of compares of a hand-over besides those of its nodes: both
-// reservations, their grants, and the namespace.
-const handOverCompares = 5
 
 // lastChange is the revision of the last change of a reservation, or of its grant.
 func lastChange(r *cluster.Reservation) int64 { return max(r.Info.Mod, r.Grant.Mod) }
 
 // refuseAtOnce records that the store refuses every draft for an AtOnce reservation: it is left
 // alone until it changes.
-func (c *Core) refuseAtOnce(d *Draft) {
+func (c *Core) refuseAtOnce(d *Transaction) {
 	if d.atOnce == nil {
 		return
 	}
@@ -181,7 +159,7 @@ func (c *Core) directed(r *cluster.Reservation) *types.Grant {
 
 // findsMore reports whether the draft leaves free capacity that g lacks, or g is complete and heirs
 // wait for it.
-func (c *Core) findsMore(d *Draft, r *cluster.Reservation, g *types.Grant) bool {
+func (c *Core) findsMore(d *Transaction, r *cluster.Reservation, g *types.Grant) bool {
 	whole := true
 	for _, at := range g.Nodes {
 		n := c.view.Nodes[at.Node]
@@ -204,20 +182,15 @@ func (c *Core) findsMore(d *Draft, r *cluster.Reservation, g *types.Grant) bool 
 
 // dependOn makes the draft depend on r being unchanged, and keeps other drafts from deciding about
 // it.
-func (d *Draft) dependOn(r *cluster.Reservation) {
-	ns, id := r.ID.Namespace, r.ID.ID
-	d.Change.IfUnchanged(controlplane.ReservationKey(ns, id), r.Info.Mod)
-	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), r.Grant.Mod)
-	space := d.namespace(ns)
-	d.Change.IfUnchanged(space.key, space.mod)
-	d.claim(r)
+func (d *Transaction) dependOn(r *cluster.Reservation) {
+	d.CompareReservation(r)
+	d.Decide(r)
 	d.atOnce = r
-	d.items++
 }
 
 // handOver places the heirs of r with all that the complete g holds. The remainder becomes free. It
 // returns stalled if there are no heirs or something is in flight, noFit if no heir fits.
-func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcome {
+func (c *Core) handOver(d *Transaction, r *cluster.Reservation, g *types.Grant) outcome {
 	heirs := c.heirs(r)
 	if len(heirs) == 0 || c.inFlightOf(g) {
 		return stalled
@@ -225,7 +198,7 @@ func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcom
 	c.releaseGrant(d, g)
 	result := noFit
 	for _, k := range heirs {
-		if result == placed && !d.room(2*nodeCompares+len(g.Nodes)+handOverCompares, nodeCompares+len(g.Nodes)) {
+		if result == placed && !d.RoomForHeir(len(g.Nodes)) {
 			break // the draft needs space for the hand-over
 		}
 		e := c.queue.Entry(k)
@@ -244,11 +217,11 @@ func (c *Core) handOver(d *Draft, r *cluster.Reservation, g *types.Grant) outcom
 		return result
 	}
 	for _, at := range g.Nodes {
-		d.keep(c.view.Nodes[at.Node], at.Holds)
+		d.Keep(c.view.Nodes[at.Node], at.Holds)
 	}
 	d.dependOn(r)
 	over := &types.Grant{Phase: types.HandedOver, Reservation: r.Info.Create, Bundles: g.Bundles, Since: g.Since}
-	d.put(controlplane.GrantKey(r.ID.Namespace, r.ID.ID), over, r.Grant.Mod)
+	d.Put(controlplane.GrantKey(r.ID.Namespace, r.ID.ID), over, r.Grant.Mod)
 	c.wakeOffered(d)
 	return placed
 }

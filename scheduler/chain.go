@@ -5,7 +5,6 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/types"
 )
 
 // All draws on one pool change one key, so their transactions commit one after the other. Several
@@ -19,7 +18,7 @@ import (
 type chain struct {
 	// after are the unanswered drafts that this one assumes committed; before are those that assume
 	// it of this one.
-	after, before []*Draft
+	after, before []*Transaction
 	// follows reports whether after ever had entries.
 	follows bool
 	// open reports whether another draft may queue behind it: it is in flight, and no predecessor
@@ -49,7 +48,7 @@ const calm = 8
 type depth struct{ most, committed int }
 
 // follow returns the draft in flight behind which another one can draw on p; nil if there is none.
-func (c *Core) follow(p *cluster.Pool) *Draft {
+func (c *Core) follow(p *cluster.Pool) *Transaction {
 	line := c.drawing[p]
 	if len(line) == 0 || len(line) >= c.depth.most || !line[len(line)-1].open {
 		return nil
@@ -63,46 +62,31 @@ func (c *Core) mayDraw(p *cluster.Pool) bool { return !c.locked(p) || c.follow(p
 // whenIdle rechecks w once a draft can draw on p; false if one can now.
 func (c *Core) whenIdle(p *cluster.Pool, w any) bool { return !c.mayDraw(p) && c.whenUnlocked(p, w) }
 
-// leftOf returns the allocated amounts of a pool: as left by the draft behind which d can draw on
-// it, otherwise as in the view.
-func (d *Draft) leftOf(p *cluster.Pool) (alloc *types.Allocated, after *Draft) {
-	if d.core != nil && d.core.locked(p) {
-		if h := d.core.follow(p); h != nil {
-			return h.pools[p].alloc, h
+// queueUp puts a draft behind those whose pools it draws on as they leave them.
+func (c *Core) queueUp(d *Transaction) {
+	for p, behind := range d.Draws() {
+		if !behind {
+			continue
 		}
-	}
-	return p.Allocated.V, nil
-}
-
-// assume compares a pool with the value that the previous draft puts.
-func (d *Draft) assume(x *drawn) {
-	if d.follows = true; !slices.Contains(d.after, x.after) {
-		d.after = append(d.after, x.after)
-	}
-	ns, name, _ := x.pool.ID.Split()
-	d.Change.If(controlplane.Compare{
-		Key: controlplane.PoolKey(ns, name), Target: controlplane.Value, Content: string(x.after.pools[x.pool].value),
-	})
-}
-
-// queueUp puts a draft behind its predecessors.
-func (c *Core) queueUp(d *Draft) {
-	for _, h := range d.after {
-		h.before = append(h.before, d)
+		h := c.follow(p)
+		if d.follows = true; !slices.Contains(d.after, h) {
+			d.after = append(d.after, h)
+			h.before = append(h.before, d)
+		}
 	}
 }
 
 // sends records that a draft is sent, for the first time or again.
-func (c *Core) sends(d *Draft) *Draft {
+func (c *Core) sends(d *Transaction) *Transaction {
 	d.open, d.returned, d.settled = true, false, len(d.after) == 0
-	if len(d.drawn) > 0 {
+	if d.DrawsAny() {
 		d.gone = make(chan struct{})
 	}
 	return d
 }
 
 // toRepeat returns the next draft to send again; nil if there is none.
-func (c *Core) toRepeat() *Draft {
+func (c *Core) toRepeat() *Transaction {
 	for len(c.repeats) > 0 {
 		d := c.repeats[0]
 		if c.repeats = c.repeats[1:]; !d.doomed { // a doomed draft ends with its predecessor
@@ -113,7 +97,7 @@ func (c *Core) toRepeat() *Draft {
 }
 
 // isPending reports whether a draft stays in flight after an answer.
-func (c *Core) isPending(d *Draft, res controlplane.Result) bool {
+func (c *Core) isPending(d *Transaction, res controlplane.Result) bool {
 	switch {
 	case d.doomed:
 		return false
@@ -130,20 +114,20 @@ func (c *Core) isPending(d *Draft, res controlplane.Result) bool {
 	// the draft is sent again at once, and once more when the fate of the predecessor is known.
 	d.shut()
 	d.returned = true
-	if d.repeated && len(d.after) > 0 || slices.ContainsFunc(d.after, func(h *Draft) bool { return !h.open && !slices.Contains(c.repeats, h) }) {
+	if d.repeated && len(d.after) > 0 || slices.ContainsFunc(d.after, func(h *Transaction) bool { return !h.open && !slices.Contains(c.repeats, h) }) {
 		return true
 	}
 	c.repeat(d)
 	return true
 }
 
-func (c *Core) repeat(d *Draft) {
+func (c *Core) repeat(d *Transaction) {
 	d.repeated = true
 	c.repeats = append(c.repeats, d)
 }
 
 // shut lets no draft queue behind this one or its successors.
-func (d *Draft) shut() {
+func (d *Transaction) shut() {
 	d.open = false
 	for _, x := range d.before {
 		x.shut()
@@ -152,9 +136,9 @@ func (d *Draft) shut() {
 
 // answered removes a draft from the order of those that draw on pools. If it did not commit, its
 // successors will not either.
-func (c *Core) answered(d *Draft, committed bool, revision int64) {
+func (c *Core) answered(d *Transaction, committed bool, revision int64) {
 	switch {
-	case committed && len(d.drawn) > 0:
+	case committed && d.DrawsAny():
 		c.depth.grow()
 	case !committed && !d.doomed && (d.follows || len(d.before) > 0):
 		c.depth = depth{most: max(1, c.depth.most/2)}
@@ -185,12 +169,12 @@ func (c *Core) answered(d *Draft, committed bool, revision int64) {
 	}
 }
 
-func except(drafts []*Draft, d *Draft) []*Draft {
-	return slices.DeleteFunc(drafts, func(x *Draft) bool { return x == d })
+func except(drafts []*Transaction, d *Transaction) []*Transaction {
+	return slices.DeleteFunc(drafts, func(x *Transaction) bool { return x == d })
 }
 
 // doom marks a draft and its successors as certain to be refused.
-func (d *Draft) doom() {
+func (d *Transaction) doom() {
 	d.doomed, d.open = true, false
 	for _, x := range d.before {
 		x.doom()
@@ -205,6 +189,6 @@ func (d *depth) grow() {
 }
 
 // isInVain reports whether a draft was refused because of its predecessors, and not its contents.
-func (d *Draft) isInVain(res controlplane.Result) bool {
+func (d *Transaction) isInVain(res controlplane.Result) bool {
 	return d.doomed || d.follows && res.Read == nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -36,7 +37,7 @@ func (b *bench) inUse() types.Quantity {
 }
 
 // line lets the core decide, and expects n transactions.
-func (b *bench) line(n int) []*Draft {
+func (b *bench) line(n int) []*Transaction {
 	b.t.Helper()
 	drafts := b.core.Next(b.now)
 	if len(drafts) != n {
@@ -46,7 +47,7 @@ func (b *bench) line(n int) []*Draft {
 }
 
 // arrives commits a draft.
-func (b *bench) arrives(d *Draft, committed bool) controlplane.Result {
+func (b *bench) arrives(d *Transaction, committed bool) controlplane.Result {
 	b.t.Helper()
 	res, err := b.store.Commit(b.t.Context(), d.Change.Txn())
 	if err != nil || res.Committed != committed {
@@ -126,7 +127,7 @@ func TestOvertakenIsSentAgain(t *testing.T) {
 func TestBehindTheUnanswered(t *testing.T) {
 	b := pooled(t, 12)
 	sent := b.line(3)
-	refuse := func(d *Draft) { b.done(d, b.arrives(d, false)) }
+	refuse := func(d *Transaction) { b.done(d, b.arrives(d, false)) }
 	refuse(sent[1])
 	b.line(1)
 	refuse(sent[1])
@@ -155,7 +156,7 @@ func TestAnswersOvertake(t *testing.T) {
 	}
 	b.done(sent[2], answers[2])
 	b.done(sent[1], answers[1])
-	if b.inUse() != 0 || !b.core.locked(sent[1].order[0].node) {
+	if b.inUse() != 0 || !b.core.locked(firstNode(sent[1])) {
 		t.Error("it counts")
 	}
 	b.done(sent[0], answers[0])
@@ -199,34 +200,34 @@ func TestBehindTwo(t *testing.T) {
 // TestLineIsForgotten: the successors of a transaction are decided again if it is refused, can
 // never commit, or another scheduler drew on the pool after it. Fewer are in flight for a while.
 func TestLineIsForgotten(t *testing.T) {
-	refuse := func(b *bench, sent []*Draft) {
+	refuse := func(b *bench, sent []*Transaction) {
 		for _, d := range sent {
 			b.done(d, b.arrives(d, false))
 		}
 	}
-	gone := func(b *bench, sent []*Draft) { b.del(controlplane.AliveKey(sent[0].order[0].node.Name)) }
+	gone := func(b *bench, sent []*Transaction) { b.del(controlplane.AliveKey(firstNode(sent[0]).Name)) }
 	for name, x := range map[string]struct {
-		play      func(b *bench, sent []*Draft)
+		play      func(b *bench, sent []*Transaction)
 		conflicts int
 	}{
-		"refused": {func(b *bench, sent []*Draft) { gone(b, sent); refuse(b, sent) }, 4},
-		"refused while others are to be sent again": {func(b *bench, sent []*Draft) {
+		"refused": {func(b *bench, sent []*Transaction) { gone(b, sent); refuse(b, sent) }, 4},
+		"refused while others are to be sent again": {func(b *bench, sent []*Transaction) {
 			gone(b, sent)
 			refuse(b, sent[1:])
 			refuse(b, sent[:1])
 		}, 4},
-		"refused while others wait": {func(b *bench, sent []*Draft) {
+		"refused while others wait": {func(b *bench, sent []*Transaction) {
 			gone(b, sent)
 			refuse(b, sent[1:])
 			refuse(b, b.line(2)[:1])
 			refuse(b, sent[:1])
 			refuse(b, sent[2:])
 		}, 4},
-		"impossible": {func(b *bench, sent []*Draft) {
+		"impossible": {func(b *bench, sent []*Transaction) {
 			b.core.Done(sent[0], controlplane.Result{}, types.Errorf(types.Invalid, "too large"), b.now)
 			refuse(b, sent[1:])
 		}, 4},
-		"overtaken by another task": {func(b *bench, sent []*Draft) {
+		"overtaken by another task": {func(b *bench, sent []*Transaction) {
 			b.done(sent[0], b.arrives(sent[0], true))
 			o := b.other()
 			o.core.batch = 1
@@ -236,7 +237,7 @@ func TestLineIsForgotten(t *testing.T) {
 			refuse(b, sent[1:])
 			refuse(b, b.line(2))
 		}, 0},
-		"said to be refused": {func(b *bench, sent []*Draft) {
+		"said to be refused": {func(b *bench, sent []*Transaction) {
 			// An earlier copy was not answered, and all its values were overwritten.
 			res := b.arrives(sent[0], true)
 			last := b.arrives(sent[1], true)
@@ -297,4 +298,12 @@ func TestReleaseIsNotHeldUpByAPool(t *testing.T) {
 		answer()
 	}
 	b.expect(first, "succeeded on "+b.core.view.Task(clusterID("d", first)).Status.V.Node)
+}
+
+// firstNode returns the first node that a transaction changes; nil if it changes none.
+func firstNode(d *Transaction) *cluster.Node {
+	for n := range d.Nodes() {
+		return n
+	}
+	return nil
 }

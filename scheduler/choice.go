@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -47,7 +48,7 @@ func (c Choice) Validate() error {
 // search looks for nodes for one shape.
 type search struct {
 	core   *Core
-	draft  *Draft
+	draft  *draft.Draft
 	needs  []cluster.Need
 	choice Choice
 	rng    *rand.Rand

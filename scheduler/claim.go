@@ -3,8 +3,8 @@ package scheduler
 import (
 	"time"
 
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
@@ -93,20 +93,20 @@ func (c *Core) takesCareOf(x claimant) bool {
 	if x.task == nil {
 		return c.owns(x.ID.Namespace, "")
 	}
-	return c.ownsTask(x.task) && !isOverdue(x.task.Info.V, c.now)
+	return c.ownsTask(x.task) && !draft.IsOverdue(x.task.Info.V, c.now)
 }
 
 // bindClaimant binds a collecting task if it fits on its node once its collected capacity is
 // returned. It binds a task that has yet to begin if it fits anywhere by now. placeClaimant finds
 // other nodes for a collecting task later.
-func (c *Core) bindClaimant(d *Draft, x claimant) bool {
+func (c *Core) bindClaimant(d *Transaction, x claimant) bool {
 	g := x.Grant.V
 	begins := g == nil
 	if begins {
 		g = x.newGrant(c.now)
 	}
 	e, needs := c.queue.Entry(x.key()), grants.Vectors(c.view, x.task)[0]
-	if e == nil || c.inFlightOf(g) || !d.roomToClaim(g, needs) {
+	if e == nil || c.inFlightOf(g) || !d.RoomToClaim(g, needs) {
 		return false
 	}
 	c.releaseGrant(d, g)
@@ -114,14 +114,14 @@ func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 	if n == nil && begins {
 		once := queue.NewShape()
 		once.Cursor = c.rng.IntN(len(c.nodes) + 1)
-		n, _, _ = c.find(d, once, needs)
+		n, _, _ = c.find(d.Draft, once, needs)
 	}
 	if n == nil || !d.Bind(x.task, n, 0, needs, c.now) {
 		c.reacquireGrant(d, g)
 		return false
 	}
 	if !begins {
-		d.dissolve(x)
+		d.Dissolve(x.Reservation)
 	}
 	c.queue.Remove(x.key())
 	d.entries = append(d.entries, e)
@@ -130,9 +130,9 @@ func (c *Core) bindClaimant(d *Draft, x claimant) bool {
 }
 
 // fitsWhereItCollects returns the node of a grant of one bundle if needs fit there; nil if not.
-func (c *Core) fitsWhereItCollects(d *Draft, g *types.Grant, needs []cluster.Need) *cluster.Node {
+func (c *Core) fitsWhereItCollects(d *Transaction, g *types.Grant, needs []cluster.Need) *cluster.Node {
 	n := c.view.Nodes[g.Bundles[0]]
-	if n == nil || !n.Eligible() || c.locked(n) || c.poolInFlight(d, needs) {
+	if n == nil || !n.Eligible() || c.locked(n) || c.poolInFlight(d.Draft, needs) {
 		return nil
 	}
 	if _, short := d.PoolShort(needs); short {
@@ -145,79 +145,36 @@ func (c *Core) fitsWhereItCollects(d *Draft, g *types.Grant, needs []cluster.Nee
 }
 
 // placeClaimant places a collecting task like any other, with its collected capacity returned.
-func (c *Core) placeClaimant(d *Draft, s *queue.Shape, r *cluster.Reservation, t *cluster.Task) (outcome, []types.ResourceID) {
-	if c.locked(t) || d.has(t) || c.inFlightOf(r.Grant.V) {
+func (c *Core) placeClaimant(d *Transaction, s *queue.Shape, r *cluster.Reservation, t *cluster.Task) (outcome, []types.ResourceID) {
+	if c.locked(t) || d.Has(t) || c.inFlightOf(r.Grant.V) {
 		return stalled, nil
 	}
-	if !d.roomToClaim(r.Grant.V, c.needsOf(s, t)[0]) {
+	if !d.RoomToClaim(r.Grant.V, c.needsOf(s, t)[0]) {
 		return full, nil
 	}
 	c.releaseGrant(d, r.Grant.V)
 	result, lacks := c.placeAnew(d, s, t)
 	if result == placed {
-		d.dissolve(claimOf(c.view, t))
+		d.Dissolve(claimOf(c.view, t).Reservation)
 	} else {
 		c.reacquireGrant(d, r.Grant.V)
 	}
 	return result, lacks
 }
 
-// roomToClaim reports whether the draft has space to bind a task and to delete its grant.
-func (d *Draft) roomToClaim(g *types.Grant, needs []cluster.Need) bool {
-	held := 0
-	for _, at := range g.Nodes {
-		held += 1 + len(at.Holds)
-	}
-	return d.empty() || d.room(4+nodeCompares+8*len(needs)+held, 6+len(needs)+held)
-}
-
 // releaseGrant releases a grant, so that searches find its capacity. reacquireGrant or dissolve
 // follows.
-func (c *Core) releaseGrant(d *Draft, g *types.Grant) {
+func (c *Core) releaseGrant(d *Transaction, g *types.Grant) {
 	d.ReleaseGrant(g)
 	for _, at := range g.Nodes {
-		c.note(d, c.view.Nodes[at.Node])
+		c.note(d.Draft, c.view.Nodes[at.Node])
 	}
 }
 
 // reacquireGrant reacquires a released grant.
-func (c *Core) reacquireGrant(d *Draft, g *types.Grant) {
+func (c *Core) reacquireGrant(d *Transaction, g *types.Grant) {
 	d.ReacquireGrant(g)
 	for _, at := range g.Nodes {
-		c.note(d, c.view.Nodes[at.Node])
-	}
-}
-
-// ReleaseGrant returns the capacity of a grant, so that searches find it. ReacquireGrant or
-// dissolve follows.
-func (d *Draft) ReleaseGrant(g *types.Grant) {
-	for _, at := range g.Nodes {
-		d.giveBack(d.view.Nodes[at.Node], at.Holds)
-	}
-}
-
-// ReacquireGrant takes the capacity that ReleaseGrant returned.
-func (d *Draft) ReacquireGrant(g *types.Grant) {
-	for _, at := range g.Nodes {
-		d.Take(d.view.Nodes[at.Node], at.Holds)
-	}
-}
-
-// dissolve deletes the released grant of a task and the leadership that goes with it.
-func (d *Draft) dissolve(x claimant) {
-	for _, at := range x.Grant.V.Nodes {
-		d.keep(d.view.Nodes[at.Node], at.Holds)
-	}
-	key := controlplane.GrantKey(x.ID.Namespace, x.ID.ID)
-	d.Change.IfUnchanged(key, x.Grant.Mod)
-	d.remove(key)
-	d.endLead(AccumulateRole, x.ID)
-}
-
-// endLead deletes a leadership if id has it.
-func (d *Draft) endLead(role string, id cluster.ID) {
-	if l := d.view.Leaders[role]; l != nil && l.V.Holder == id.String() {
-		d.Change.IfUnchanged(controlplane.LeaderKey(role), l.Mod)
-		d.remove(controlplane.LeaderKey(role))
+		c.note(d.Draft, c.view.Nodes[at.Node])
 	}
 }

@@ -26,7 +26,7 @@ func (b *bench) claim(id string) *types.Grant {
 // over checks that nothing remains of a task's collection.
 func (b *bench) over(id string) {
 	b.t.Helper()
-	if g := b.claim(id); g.Phase != "" || b.core.view.Leaders[AccumulateRole] != nil {
+	if g := b.claim(id); g.Phase != "" || b.core.view.Leaders[grants.AccumulateRole] != nil {
 		b.t.Errorf("%s still has %+v", id, g)
 	}
 }

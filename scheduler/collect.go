@@ -9,7 +9,7 @@ import (
 
 // collect takes the free and wanted capacity, as much as fits into the draft. The remainder stays
 // reserved for the next draft. The grant is granted once nothing is missing.
-func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
+func (c *Core) collect(d *Transaction, r *cluster.Reservation, g *types.Grant) {
 	devices, on := grants.DevicesRelied(c.view, r, g), grants.BundlesOn(g)
 	d.whole = len(on[""]) == 0
 	for i := range g.Nodes {
@@ -17,10 +17,10 @@ func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
 		d.whole = d.whole && c.view.Nodes[at.Node].Eligible()
 		for _, x := range grants.Wanted(c.view, r, on[at.Node]) {
 			switch {
-			case !c.view.Nodes[at.Node].Eligible() || d.holdsAll(at, x):
-			case d.roomToCollect(devices):
+			case !c.view.Nodes[at.Node].Eligible() || d.HoldsAll(at, x):
+			case d.RoomToCollect(devices):
 				d.whole = c.collectOne(d, r, at, x) && d.whole
-			case len(d.order) == 0:
+			case d.NumNodes() == 0:
 				d.whole = false // it will never fit
 			default:
 				d.whole = false
@@ -36,18 +36,8 @@ func (c *Core) collect(d *Draft, r *cluster.Reservation, g *types.Grant) {
 	}
 }
 
-// roomToCollect reports whether the draft has space for one more resource of a node, and for the
-// final compares of that many devices.
-func (d *Draft) roomToCollect(devices int) bool { return d.room(nodeCompares+2+devices, 2) }
-
-// holdsAll reports whether a grant holds all of a wanted resource on a node. It returns false for
-// devices, because the devices may change: see collectDevices.
-func (d *Draft) holdsAll(at *types.GrantNode, x grants.Want) bool {
-	return grants.HeldOf(at.Holds, x.ID) >= x.Sum() && !x.Chooses() && !d.madeOfDevices(d.view.Nodes[at.Node], x.ID)
-}
-
 // collectOn takes the free and wanted capacity on a node of a grant, if it is eligible.
-func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, wanted []grants.Want) {
+func (c *Core) collectOn(d *Transaction, r *cluster.Reservation, at *types.GrantNode, wanted []grants.Want) {
 	if !c.view.Nodes[at.Node].Eligible() {
 		return
 	}
@@ -58,9 +48,9 @@ func (c *Core) collectOn(d *Draft, r *cluster.Reservation, at *types.GrantNode, 
 
 // collectOne takes the free and wanted capacity of one resource on a node of a grant. It reports
 // whether the grant then holds all of it.
-func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode, x grants.Want) bool {
+func (c *Core) collectOne(d *Transaction, r *cluster.Reservation, at *types.GrantNode, x grants.Want) bool {
 	n := c.view.Nodes[at.Node]
-	if d.madeOfDevices(n, x.ID) || x.Chooses() {
+	if d.MadeOfDevices(n, x.ID) || x.Chooses() {
 		return c.collectDevices(d, r, at, x)
 	}
 	rest := cluster.Need{ID: x.ID, Amount: x.Sum() - grants.HeldOf(at.Holds, x.ID)}
@@ -70,11 +60,9 @@ func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode,
 	h, ok := c.collectable(d, n, rest)
 	if ok {
 		d.Take(n, []types.Holding{h})
-		d.keep(n, []types.Holding{h})
-		d.compareNode(n)
-		for _, k := range d.reliedOn(r.ID.Namespace, n, []cluster.Need{rest}) {
-			d.Change.IfUnchanged(k.key, k.mod)
-		}
+		d.Keep(n, []types.Holding{h})
+		d.CompareNode(n)
+		d.RelyOn(r.ID.Namespace, n, []cluster.Need{rest})
 		at.Holds = grants.Add(at.Holds, h)
 	}
 	return ok && h.Amount == rest.Amount
@@ -82,7 +70,7 @@ func (c *Core) collectOne(d *Draft, r *cluster.Reservation, at *types.GrantNode,
 
 // collectable returns the free part of x, which is not made of devices, on n. ok is false if none
 // is free or it is in flight.
-func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.Holding, ok bool) {
+func (c *Core) collectable(d *Transaction, n *cluster.Node, x cluster.Need) (h types.Holding, ok bool) {
 	p := c.view.Pool(x.ID)
 	if c.locked(n) || p != nil && c.locked(p) {
 		c.accum.skipped = true
@@ -95,7 +83,7 @@ func (c *Core) collectable(d *Draft, n *cluster.Node, x cluster.Need) (h types.H
 	free, _ := d.Free(n, x.ID)
 	amount, step := min(x.Amount, free), types.Quantity(1)
 	if match.IsPort(x.ID) {
-		step = whole
+		step = match.Whole
 	}
 	for amount -= amount % step; amount > 0; amount -= step {
 		y := cluster.Need{ID: x.ID, Amount: amount}

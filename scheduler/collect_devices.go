@@ -16,7 +16,7 @@ import (
 // collectDevices takes the free and wanted devices of a node, and reports whether all of x is held
 // then. The held devices stay if no bundle gets less from them than from a new choice. Otherwise
 // the new choice replaces them, and unwanted devices are returned.
-func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantNode, x grants.Want) bool {
+func (c *Core) collectDevices(d *Transaction, r *cluster.Reservation, at *types.GrantNode, x grants.Want) bool {
 	n := c.view.Nodes[at.Node]
 	if c.locked(n) {
 		c.accum.skipped = true
@@ -34,12 +34,12 @@ func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantN
 	}
 	now := types.Holding{Resource: x.ID, Amount: anew.Sum(), Devices: anew.Devices}
 	d.Take(n, []types.Holding{now})
-	d.gave = d.gave || held.Amount > now.Amount || len(grants.Without(held.Devices, now.Devices)) > 0
-	d.keep(n, nil)
-	d.compareNode(n)
-	for _, k := range d.reliedOn(r.ID.Namespace, n, parts) {
-		d.Change.IfUnchanged(k.key, k.mod)
+	if held.Amount > now.Amount || len(grants.Without(held.Devices, now.Devices)) > 0 {
+		d.GiveBack(n, nil)
 	}
+	d.Keep(n, nil)
+	d.CompareNode(n)
+	d.RelyOn(r.ID.Namespace, n, parts)
 	at.Holds = slices.DeleteFunc(slices.Clone(at.Holds), func(h types.Holding) bool { return h.Resource == x.ID })
 	if now.Amount > 0 {
 		at.Holds = grants.Add(at.Holds, now)
@@ -49,9 +49,9 @@ func (c *Core) collectDevices(d *Draft, r *cluster.Reservation, at *types.GrantN
 
 // relyOnDevices makes the draft depend on the devices of a complete grant being unchanged since
 // they were divided, on nodes where bundles restrict the devices.
-func (c *Core) relyOnDevices(d *Draft, r *cluster.Reservation, g *types.Grant) {
+func (c *Core) relyOnDevices(d *Transaction, r *cluster.Reservation, g *types.Grant) {
 	if grants.DevicesRelied(c.view, r, g) == 1 && len(g.Nodes) > grants.ManyDevices {
-		d.Change.If(controlplane.Compare{Key: controlplane.Prefix(controlplane.Devices), Target: controlplane.Newest, Revision: d.view.Revision})
+		d.Change.If(controlplane.Compare{Key: controlplane.Prefix(controlplane.Devices), Target: controlplane.Newest, Revision: c.view.Revision})
 		return
 	}
 	on := grants.BundlesOn(g)
@@ -60,11 +60,4 @@ func (c *Core) relyOnDevices(d *Draft, r *cluster.Reservation, g *types.Grant) {
 			d.Change.IfUnchanged(controlplane.DevicesKey(at.Node), c.view.Nodes[at.Node].Devices.Mod)
 		}
 	}
-}
-
-// everHas reports whether n has devices for all of a Want, allocated or not, healthy or not.
-func (d *Draft) everHas(n *cluster.Node, x grants.Want) bool {
-	r := d.RoomOn(n)
-	slots := r.EverSlots(cluster.Need{ID: x.ID}, nil)
-	return match.Divide(slots, types.MaxQuantity, x.Parts()).Sum() == x.Sum()
 }

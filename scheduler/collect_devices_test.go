@@ -107,7 +107,7 @@ func TestDividedDevicesAreAsTheyAreWanted(t *testing.T) {
 		var slots []match.Slot
 		for i := range rapid.IntRange(0, 8).Draw(t, "devices") {
 			d := schedulertest.GPU(i, rapid.SampledFrom([]string{"H100/x", "H100/y", "A100/x", "A100/y", "A100"}).Draw(t, "device"))
-			slots = append(slots, match.Slot{ID: d.ID, Capacity: whole, Used: rapid.SampledFrom([]types.Quantity{0, 0, 0, 300, whole}).Draw(t, "used"), Device: &d})
+			slots = append(slots, match.Slot{ID: d.ID, Capacity: match.Whole, Used: rapid.SampledFrom([]types.Quantity{0, 0, 0, 300, match.Whole}).Draw(t, "used"), Device: &d})
 		}
 		w := grants.Want{ID: types.GPU}
 		for range rapid.IntRange(1, 4).Draw(t, "bundles") {
@@ -139,7 +139,7 @@ func TestDividedDevicesAreAsTheyAreWanted(t *testing.T) {
 			t.Fatalf("%v are %d", v.Devices, v.Sum())
 		}
 		for i, x := range parts {
-			if v.Amounts[i] > x.Amount || v.Amounts[i] != x.Amount && (x.Amount%whole != 0 || match.TopologyOf(x) != "") && v.Amounts[i] != 0 {
+			if v.Amounts[i] > x.Amount || v.Amounts[i] != x.Amount && (x.Amount%match.Whole != 0 || match.TopologyOf(x) != "") && v.Amounts[i] != 0 {
 				t.Fatalf("%d of %+v", v.Amounts[i], x)
 			}
 		}

@@ -5,8 +5,8 @@
 // without I/O and without a clock: changes in (Apply), transactions out (Next), answers in (Done).
 // Run connects a Core to a store.
 //
-// A custom scheduler needs neither. It follows the cluster into a cluster.View, fills a Draft of that
-// view with Bind, and commits the transaction that Seal returns. Such transactions are correct
+// A custom scheduler needs neither. It follows the cluster into a cluster.View, fills a draft.Draft of
+// that view with Bind, and commits the transaction that Seal returns. Such transactions are correct
 // whatever other schedulers run, because each compares the state it was decided on. The tasks that
 // name the custom scheduler are left to it. While no key schedulers/<name> exists, the scheduler of
 // their namespace releases and stops them. examples/framespace is one.

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/types"
 )
 
 // TestCordonRefuses: a node cordoned while a transaction is in flight gets no tasks, whatever the
 // number of cordons.
 func TestCordonRefuses(t *testing.T) {
-	for _, others := range []int{0, manyCordons, manyCordons + 1} {
+	for _, others := range []int{0, draft.ManyCordons, draft.ManyCordons + 1} {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
 			b := newBench(t, Config{})
 			b.node("n", 1000)

@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/heap"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
@@ -42,8 +43,9 @@ type Core struct {
 	// index is indexed by the position of a node in nodes. labelled are the nodes that a placement
 	// other than by name allows.
 	index    match.Index
-	blank    *Draft // an empty draft: the state of the view
-	cordons  int    // number of cordoned nodes
+	blank    *draft.Draft // an empty draft: the state of the view
+	hooks    draft.Hooks
+	cordons  int // number of cordoned nodes
 	labelled map[types.ResourceID][]*cluster.Node
 
 	// changed is the log of nodes that gained capacity; base is the position of its first entry.
@@ -56,12 +58,12 @@ type Core struct {
 	reservations fifo[*cluster.Reservation]
 
 	locks    map[any][]any // locked object → objects to recheck once it is unlocked; excludes nodes
-	inFlight []*Draft
+	inFlight []*Transaction
 	// drawing are the drafts that draw on each pool, in order. depth bounds how many may be in
 	// flight.
-	drawing map[*cluster.Pool][]*Draft
+	drawing map[*cluster.Pool][]*Transaction
 	depth   depth
-	repeats []*Draft // to send again
+	repeats []*Transaction // to send again
 	behind  []behind
 	loss    losses
 	accum   accumulator
@@ -107,16 +109,13 @@ type nodeState struct {
 	locked  bool
 	waiters []any
 	// keys are cached, because many transactions compare them.
-	keys   nodeKeys
+	keys   draft.NodeKeys
 	itself [1]*cluster.Node
 }
 
-// nodeKeys are the keys of a node that every bind compares.
-type nodeKeys struct{ node, alive, allocated string }
-
 // behind is a refused draft whose refusing state the view has not reached.
 type behind struct {
-	draft    *Draft
+	draft    *Transaction
 	revision int64
 	// inVain reports whether the refusal had a cause outside this draft.
 	inVain bool
@@ -134,20 +133,23 @@ func New(cfg Config) *Core {
 		newBatch: func() uint64 { return rng.Uint64() | 1 },
 		labelled: make(map[types.ResourceID][]*cluster.Node),
 		locks:    make(map[any][]any),
-		drawing:  make(map[*cluster.Pool][]*Draft),
+		drawing:  make(map[*cluster.Pool][]*Transaction),
 		depth:    depth{most: deepest},
 		retries:  make(map[queue.Key]int32),
 		awaited:  make(map[cluster.ID]int64),
 		alone:    make(map[cluster.ID]struct{}),
 		loss:     losses{tokens: cfg.LossRate},
 	}
+	c.hooks = c.draftHooks()
 	c.lookAt(cluster.New())
 	c.folds = true
 	return c
 }
 
 // lookAt sets the view of the core.
-func (c *Core) lookAt(v *cluster.View) { c.view, c.blank, c.folds = v, &Draft{view: v}, false }
+func (c *Core) lookAt(v *cluster.View) {
+	c.view, c.blank, c.folds = v, draft.New(v, controlplane.Limits{}, 0), false
+}
 
 // View returns the core's view of the cluster. Read it only between calls.
 func (c *Core) View() *cluster.View { return c.view }
@@ -193,8 +195,8 @@ func (c *Core) applyEvents(events []controlplane.Event) {
 }
 
 // Next returns the transactions to commit now. The caller must answer each with Done.
-func (c *Core) Next(now time.Time) []*Draft {
-	var out []*Draft
+func (c *Core) Next(now time.Time) []*Transaction {
+	var out []*Transaction
 	for d := c.nextOne(now); d != nil; d = c.nextOne(now) {
 		out = append(out, d)
 	}
@@ -203,7 +205,7 @@ func (c *Core) Next(now time.Time) []*Draft {
 
 // nextOne returns the next transaction of Next, to send before the following one is decided; nil if
 // there is none.
-func (c *Core) nextOne(now time.Time) *Draft {
+func (c *Core) nextOne(now time.Time) *Transaction {
 	c.now = now
 	if d := c.toRepeat(); d != nil {
 		return d
@@ -218,9 +220,10 @@ func (c *Core) nextOne(now time.Time) *Draft {
 	d := c.newDraft(c.cfg.Limits, c.newBatch())
 	c.fill(d)
 	c.deciding = nil
-	if d.empty() {
+	if d.Empty() {
 		return nil
 	}
+	d.sealCollecting()
 	d.Seal()
 	c.lock(d)
 	c.inFlight = append(c.inFlight, d)
@@ -237,7 +240,7 @@ func (c *Core) gathers() bool {
 	}
 	nodes := 0
 	for _, d := range c.inFlight {
-		nodes += len(d.order)
+		nodes += d.NumNodes()
 	}
 	from, to := c.part()
 	return 2*nodes > to-from || c.bindings.len()+c.tasks.len()+c.queue.ToPlace() < c.cfg.Gather
@@ -245,7 +248,7 @@ func (c *Core) gathers() bool {
 
 // fill decides the contents of one transaction, in this order: ended work frees capacity for new
 // work.
-func (c *Core) fill(d *Draft) {
+func (c *Core) fill(d *Transaction) {
 	// 0. Work that needs an empty draft and found the last one begun. With constant task ends,
 	//    every draft is.
 	if c.first {
@@ -253,7 +256,7 @@ func (c *Core) fill(d *Draft) {
 		c.grantInParts(d)
 		c.collectAtOnce(d)
 		c.accumulate(d)
-		if c.placeWaiting(d); !d.empty() {
+		if c.placeWaiting(d); !d.Empty() {
 			return
 		}
 	}
@@ -292,7 +295,7 @@ func (c *Core) Wake() time.Time {
 // view shows it by then.
 //
 // A non-nil err means that the store will never accept the draft.
-func (c *Core) Done(d *Draft, res controlplane.Result, err error, now time.Time) {
+func (c *Core) Done(d *Transaction, res controlplane.Result, err error, now time.Time) {
 	c.now = now
 	if err == nil && c.isPending(d, res) {
 		return
@@ -314,9 +317,9 @@ func (c *Core) Done(d *Draft, res controlplane.Result, err error, now time.Time)
 }
 
 // committed applies the changes of a draft and rechecks what they touch.
-func (c *Core) committed(d *Draft, revision int64) {
-	for _, k := range c.view.Committed(revision, d.writes) {
-		if k.Kind == controlplane.Allocated && k.Where == "" && !d.gave {
+func (c *Core) committed(d *Transaction, revision int64) {
+	for _, k := range c.view.Committed(revision, d.Writes()) {
+		if k.Kind == controlplane.Allocated && k.Where == "" && !d.Returns() {
 			c.took(c.view.Nodes[k.Node])
 			continue
 		}
@@ -324,22 +327,22 @@ func (c *Core) committed(d *Draft, revision int64) {
 	}
 }
 
-func (c *Core) confirm(d *Draft) {
-	if 2*max(len(d.entries), d.items) >= c.batch {
+func (c *Core) confirm(d *Transaction) {
+	if 2*max(len(d.entries), d.Len()) >= c.batch {
 		c.batch = min(c.cfg.BatchTasks, c.batch+max(1, c.batch/8))
 	}
 	for _, e := range d.entries {
 		delete(c.retries, e.Key())
 	}
 	if len(c.alone) > 0 {
-		for _, x := range d.held {
+		for _, x := range d.Decided() {
 			if t, ok := x.(*cluster.Task); ok {
 				delete(c.alone, t.ID)
 			}
 		}
 	}
 	c.unlock(d)
-	c.lookAgain(d.held)
+	c.lookAgain(d.Decided())
 }
 
 // catchUp forgets the refused drafts whose refusal the view now explains.
@@ -358,7 +361,7 @@ func (c *Core) catchUp() {
 
 // forget gives up a refused draft and rechecks all of its contents. inVain means that it does not
 // count as a conflict.
-func (c *Core) forget(d *Draft, inVain bool) {
+func (c *Core) forget(d *Transaction, inVain bool) {
 	for _, e := range d.entries {
 		if inVain {
 			break
@@ -373,20 +376,20 @@ func (c *Core) forget(d *Draft, inVain bool) {
 	}
 	c.giveUp(d)
 	c.unlock(d)
-	c.lookAgain(d.held)
+	c.lookAgain(d.Decided())
 }
 
 // giveUp wakes waiting work that failed because the draft had reserved capacity: that capacity is
 // free after all.
-func (c *Core) giveUp(d *Draft) {
-	for _, p := range d.order {
-		c.note(nil, p.node)
-		if p.node.Eligible() {
-			c.wakeNode(p.node)
+func (c *Core) giveUp(d *Transaction) {
+	for n := range d.Nodes() {
+		c.note(nil, n)
+		if n.Eligible() {
+			c.wakeNode(n)
 		}
 	}
-	for _, x := range d.drawn {
-		c.queue.Wake(x.pool.ID)
+	for p := range d.Draws() {
+		c.queue.Wake(p.ID)
 	}
 }
 
@@ -394,15 +397,15 @@ func (c *Core) giveUp(d *Draft) {
 // are smaller, and grow again with each success. At the smallest size, each task of the draft is
 // decided alone. A task that is alone in a refused draft stays out of the queue until it, or
 // something it requests, changes.
-func (c *Core) setAside(d *Draft) {
+func (c *Core) setAside(d *Transaction) {
 	c.refuseAtOnce(d)
-	if d.items > 1 {
+	if d.Len() > 1 {
 		c.batch = max(1, c.batch/2)
 		for _, e := range d.entries {
 			c.retries[e.Key()] = solo
 		}
-		for _, x := range d.held {
-			if t, ok := x.(*cluster.Task); ok && d.items <= 2*c.batch {
+		for _, x := range d.Decided() {
+			if t, ok := x.(*cluster.Task); ok && d.Len() <= 2*c.batch {
 				c.alone[t.ID] = struct{}{}
 			}
 		}

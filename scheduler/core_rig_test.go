@@ -21,7 +21,7 @@ type rig struct {
 	revision int64
 	now      time.Time
 	echoes   [][]controlplane.Event
-	flights  []*Draft
+	flights  []*Transaction
 	// tap, unless nil, receives the changes of each transaction.
 	tap func(events []controlplane.Event)
 
@@ -89,7 +89,7 @@ func (r *rig) tell(events ...controlplane.Event) {
 }
 
 // commit checks the compares and applies the operations.
-func (r *rig) commit(b *testing.B, d *Draft) controlplane.Result {
+func (r *rig) commit(b *testing.B, d *Transaction) controlplane.Result {
 	txn := d.Change.Txn()
 	for _, c := range txn.Compares {
 		if !r.holds(c) {
@@ -143,7 +143,7 @@ func (r *rig) run(b *testing.B) {
 	for {
 		r.now = r.now.Add(time.Millisecond)
 		for {
-			var d *Draft
+			var d *Transaction
 			r.virtual += timed(&r.next, func() { d = r.core.nextOne(r.now) })
 			if d == nil {
 				break

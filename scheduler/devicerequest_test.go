@@ -398,13 +398,13 @@ func (b *bench) couldHave(node string, r *types.DeviceRequest, amount types.Quan
 		used = n.Allocated.V.DevicesOf(types.GPU)
 	}
 	for s := range uint64(1) << len(all) {
-		if bits.OnesCount64(s) != max(1, int(amount/whole)) {
+		if bits.OnesCount64(s) != max(1, int(amount/match.Whole)) {
 			continue
 		}
 		fits := true
 		for x := s; x != 0; x &= x - 1 {
 			d := &all[bits.TrailingZeros64(x)]
-			fits = fits && d.Unhealthy == "" && r.Takes(d) && match.ShareOf(used, d.ID)+min(amount, whole) <= whole
+			fits = fits && d.Unhealthy == "" && r.Takes(d) && match.ShareOf(used, d.ID)+min(amount, match.Whole) <= match.Whole
 			for y := x & (x - 1); y != 0; y &= y - 1 {
 				fits = fits && r.Joins(d, &all[bits.TrailingZeros64(y)])
 			}

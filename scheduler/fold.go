@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
@@ -38,7 +39,7 @@ func (c *Core) keepsLittle() bool { return c.folds && c.view.NumTasks() >= c.cfg
 // fold compacts a task that only waits, or that this scheduler does not place: see
 // cluster.View.Compact. A task with pending work stays as it is.
 func (c *Core) fold(t *cluster.Task) {
-	if x := t.Info.V; x != nil && c.keepsLittle() && x.Stop == nil && !x.Accumulate && t.Phase() == types.Pending && !isOverdue(x, c.now) && !c.locked(t) {
+	if x := t.Info.V; x != nil && c.keepsLittle() && x.Stop == nil && !x.Accumulate && t.Phase() == types.Pending && !draft.IsOverdue(x, c.now) && !c.locked(t) {
 		c.view.Compact(t)
 	}
 }

@@ -26,7 +26,7 @@ func BenchmarkGang(b *testing.B) {
 				r.apply = 0
 				b.StartTimer()
 				r.tell(events...)
-				var drafts []*Draft
+				var drafts []*Transaction
 				timed(&next, func() { drafts = r.core.Next(r.now) })
 				apply += r.apply
 				if len(drafts) != 1 || len(drafts[0].Binds) != members {

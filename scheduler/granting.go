@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
@@ -18,13 +19,10 @@ import (
 // alone, so another scheduler can continue. Only one reservation in the cluster at a time is
 // granted this way (key leaders/grant), so that no two hold what the other needs.
 
-// grantRole is the leadership of the reservation that is granted in several transactions.
-const grantRole = "grant"
-
 // beginGranting takes the first part of the fully placed bundles of a reservation, on their nodes.
-func (c *Core) beginGranting(d *Draft, r *cluster.Reservation, spots []grants.BundlePlacement) (outcome, []types.ResourceID) {
-	key := controlplane.LeaderKey(grantRole)
-	if c.view.Leaders[grantRole] != nil || c.view.UnreadMod(key) != 0 {
+func (c *Core) beginGranting(d *Transaction, r *cluster.Reservation, spots []grants.BundlePlacement) (outcome, []types.ResourceID) {
+	key := controlplane.LeaderKey(grants.GrantRole)
+	if c.view.Leaders[grants.GrantRole] != nil || c.view.UnreadMod(key) != 0 {
 		return stalled, nil
 	}
 	g := grants.New(r, spots)
@@ -36,20 +34,20 @@ func (c *Core) beginGranting(d *Draft, r *cluster.Reservation, spots []grants.Bu
 		return noFit, grants.AllIDs(spots)
 	}
 	d.Change.IfUnchanged(key, 0)
-	d.put(key, &types.Leader{Holder: r.ID.String()}, 0)
+	d.Put(key, &types.Leader{Holder: r.ID.String()}, 0)
 	c.grantPart(d, r, g)
 	return placed, nil
 }
 
 // grantInParts continues the reservations that are being granted in several transactions.
-func (c *Core) grantInParts(d *Draft) {
+func (c *Core) grantInParts(d *Transaction) {
 	for _, id := range slices.SortedFunc(maps.Keys(c.granting), compareID) {
 		r := c.view.Reservations[id]
 		switch {
 		case d.closed:
 			return
 		case r == nil || !r.Current() || r.Grant.V.Phase != types.Granting || c.locked(r) || !c.owns(id.Namespace, ""):
-		case !d.empty():
+		case !d.Empty():
 			c.first, d.closed = true, true // it begins the next draft
 		default:
 			c.goOnGranting(d, r)
@@ -58,12 +56,12 @@ func (c *Core) grantInParts(d *Draft) {
 }
 
 // goOnGranting takes the next part of a reservation, or returns all of it.
-func (c *Core) goOnGranting(d *Draft, r *cluster.Reservation) {
+func (c *Core) goOnGranting(d *Transaction, r *cluster.Reservation) {
 	g := grants.Clone(r.Grant.V)
 	switch {
 	case c.waitForGrant(d, r) || c.waitForPools(r):
 	case c.untargeted(g) || c.view.UnreadNamespace(r.ID.Namespace) || !c.restFits(r, g):
-		d.release(r)
+		d.Release(r)
 	default:
 		c.grantPart(d, r, g)
 	}
@@ -84,27 +82,22 @@ func (c *Core) waitForPools(r *cluster.Reservation) bool {
 
 // restFits reports whether all that a grant still lacks is free on its nodes.
 func (c *Core) restFits(r *cluster.Reservation, g *types.Grant) bool {
-	trial := NewDraft(c.view, controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
+	trial := &Transaction{Draft: draft.New(c.view, controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)}
 	c.collect(trial, r, grants.Clone(g))
 	return trial.whole
 }
 
 // grantPart takes as much of what g, the grant of r, still lacks as fits into the draft, and grants
 // r once that is everything.
-func (c *Core) grantPart(d *Draft, r *cluster.Reservation, g *types.Grant) {
-	ns, id := r.ID.Namespace, r.ID.ID
-	d.Change.IfUnchanged(controlplane.ReservationKey(ns, id), r.Info.Mod)
-	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), r.Grant.Mod)
-	space := d.namespace(ns)
-	d.Change.IfUnchanged(space.key, space.mod)
+func (c *Core) grantPart(d *Transaction, r *cluster.Reservation, g *types.Grant) {
+	d.CompareReservation(r)
 	c.collect(d, r, g)
 	if g.Phase == types.Granted {
-		d.endLead(grantRole, r.ID)
+		d.EndLead(grants.GrantRole, r.ID)
 		d.Grants = append(d.Grants, r.ID)
 	}
-	d.put(controlplane.GrantKey(ns, id), g, r.Grant.Mod)
-	d.claim(r)
-	d.items++
+	d.Put(controlplane.GrantKey(r.ID.Namespace, r.ID.ID), g, r.Grant.Mod)
+	d.Decide(r)
 	d.closed = true
 }
 

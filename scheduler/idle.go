@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/controlplane/metric"
 	"github.com/escher-sched/escher/types"
 )
@@ -53,7 +54,7 @@ func (h *idleHeld) add(g *types.Grant) {
 		for _, held := range at.Holds {
 			id, amount := held.Resource, float64(held.Amount)
 			if types.UnitOf(id) == types.Milli {
-				amount /= float64(whole)
+				amount /= float64(match.Whole)
 			}
 			if !id.Physical() {
 				id = otherResource

@@ -46,7 +46,7 @@ func (m *indexModel) node(t *rapid.T) {
 	name, gpus := m.name(t), rapid.IntRange(0, 3).Draw(t, "gpus")
 	capacity := map[string]types.Quantity{"cpu": types.Quantity(rapid.IntRange(0, 4).Draw(t, "cpu")) * 1000}
 	if gpus > 0 {
-		capacity["gpu"] = types.Quantity(gpus) * whole
+		capacity["gpu"] = types.Quantity(gpus) * match.Whole
 		d := &types.Devices{}
 		for i := range gpus {
 			d.Devices = append(d.Devices, types.Device{ID: fmt.Sprint("g", i), Resource: types.GPU})
@@ -161,7 +161,7 @@ func TestManyTasksShareNodes(t *testing.T) {
 	}
 	b.see()
 	d := b.core.nextOne(b.now)
-	if n, tasks := len(d.order), len(d.Binds); 2*n > tasks {
+	if n, tasks := d.NumNodes(), len(d.Binds); 2*n > tasks {
 		t.Errorf("%d tasks on %d nodes", tasks, n)
 	}
 	res, err := b.store.Commit(t.Context(), d.Change.Txn())

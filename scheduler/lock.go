@@ -3,11 +3,12 @@ package scheduler
 import "github.com/escher-sched/escher/controlplane/cluster"
 
 // lock prevents decisions about everything in the draft.
-func (c *Core) lock(d *Draft) {
-	for _, p := range d.order {
-		c.setLocked(p.node, true)
+func (c *Core) lock(d *Transaction) {
+	c.queueUp(d)
+	for n := range d.Nodes() {
+		c.setLocked(n, true)
 	}
-	for _, x := range d.held {
+	for _, x := range d.Decided() {
 		if _, ok := c.locks[x]; !ok {
 			c.locks[x] = nil
 		}
@@ -15,19 +16,18 @@ func (c *Core) lock(d *Draft) {
 			c.drawing[p] = append(c.drawing[p], d)
 		}
 	}
-	c.queueUp(d)
 	c.accum.keep(d)
 }
 
 // unlock releases the locks of the draft and rechecks what waited for them.
-func (c *Core) unlock(d *Draft) {
-	for _, p := range d.order {
-		s := c.setLocked(p.node, false)
+func (c *Core) unlock(d *Transaction) {
+	for n := range d.Nodes() {
+		s := c.setLocked(n, false)
 		waiters := s.waiters
 		s.waiters = nil
 		c.lookAgain(waiters)
 	}
-	for _, x := range d.held {
+	for _, x := range d.Decided() {
 		if p, ok := x.(*cluster.Pool); ok {
 			if line := except(c.drawing[p], d); len(line) > 0 {
 				// Other drafts still draw on the pool; new ones may follow behind them.

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
@@ -74,26 +73,26 @@ func (c *Core) touchMoves(n *cluster.Node) {
 }
 
 // placeMove gives the moving bundles other nodes, all or none.
-func (c *Core) placeMove(d *Draft, r *cluster.Reservation) (outcome, []types.ResourceID) {
+func (c *Core) placeMove(d *Transaction, r *cluster.Reservation) (outcome, []types.ResourceID) {
 	nodes, _ := c.leaving(r)
 	return c.placeMoveFrom(d, r, nodes)
 }
 
 // placeMoveFrom gives the bundles on the given nodes other ones. If that exceeds a transaction, it
 // moves those on the first half, and the rest later: all of them fit.
-func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.GrantNode) (outcome, []types.ResourceID) {
+func (c *Core) placeMoveFrom(d *Transaction, r *cluster.Reservation, nodes []types.GrantNode) (outcome, []types.ResourceID) {
 	from := &types.Grant{Nodes: nodes}
 	if c.inFlightOf(from) {
 		return stalled, nil
 	}
-	p := packing{core: c, draft: d, spots: grants.PlacementsOn(c.view, r, from)}
-	if !d.empty() && !d.roomForGang(len(p.spots)+len(nodes)) {
+	p := packing{core: c, draft: d.Draft, spots: grants.PlacementsOn(c.view, r, from)}
+	if !d.Empty() && !d.RoomForGang(len(p.spots)+len(nodes)) {
 		return full, nil
 	}
 	p.looks = looksBack + len(p.spots)
 	c.releaseGrant(d, from)
 	fits := p.place(0)
-	if fits && d.move(r, from, p.spots) {
+	if fits && d.Move(r, from, p.spots) {
 		return placed, nil
 	}
 	for _, x := range p.spots {
@@ -103,7 +102,7 @@ func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.Gra
 	}
 	c.reacquireGrant(d, from)
 	switch {
-	case fits && !d.empty():
+	case fits && !d.Empty():
 		return full, nil
 	case fits && len(nodes) > 1:
 		return c.placeMoveFrom(d, r, nodes[:len(nodes)/2])
@@ -111,25 +110,4 @@ func (c *Core) placeMoveFrom(d *Draft, r *cluster.Reservation, nodes []types.Gra
 		return stalled, nil
 	}
 	return noFit, grants.AllIDs(p.spots)
-}
-
-// move writes the grant of r with the released bundles at their spots; false when the draft lacks
-// space. It compares that the nodes are still gone or draining.
-func (d *Draft) move(r *cluster.Reservation, from *types.Grant, spots []grants.BundlePlacement) bool {
-	more := 0
-	for _, at := range from.Nodes {
-		more += 3 + len(at.Holds)
-	}
-	if !d.grantAs(r, grants.Moved(r.Grant.V, from, grants.New(r, spots)), spots, more) {
-		return false
-	}
-	for _, at := range from.Nodes {
-		n := d.view.Nodes[at.Node]
-		d.keep(n, at.Holds)
-		d.Change.IfCreated(d.keysOf(n).alive, n.Session())
-		if n.Alive.V != nil {
-			d.Change.IfUnchanged(controlplane.CordonKey(n.Name), n.Cordon.Mod)
-		}
-	}
-	return true
 }

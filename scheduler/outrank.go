@@ -5,7 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
@@ -30,7 +30,7 @@ type collected struct {
 }
 
 // collected returns the accumulating grant, as d leaves it; false if there is none.
-func (c *Core) collected(d *Draft) (collected, bool) {
+func (c *Core) collected(d *Transaction) (collected, bool) {
 	x, ok := c.accumulating()
 	switch {
 	case !ok:
@@ -38,11 +38,11 @@ func (c *Core) collected(d *Draft) (collected, bool) {
 	case d.collecting != nil:
 		return collected{x, d.collecting.g}, d.collecting.g.Phase == types.Accumulating
 	}
-	return collected{x, x.Grant.V}, !d.has(x.lock()) // otherwise it was just granted elsewhere
+	return collected{x, x.Grant.V}, !d.Has(x.lock()) // otherwise it was just granted elsewhere
 }
 
 // outranks reports whether a task precedes the accumulating claimant.
-func (c *Core) outranks(d *Draft, t *cluster.Task) bool {
+func (c *Core) outranks(d *Transaction, t *cluster.Task) bool {
 	at, ok := c.collected(d)
 	return ok && at.x.outrankedBy(c.queue.Entry(queue.Key{ID: t.ID}))
 }
@@ -75,7 +75,7 @@ func (c *Core) isInFlight(at collected) bool {
 
 // useCollected binds a task to a node where it fits with collected capacity, if it precedes the
 // claimant, or ends before the collection could be complete (backfill).
-func (c *Core) useCollected(d *Draft, t *cluster.Task, alternative int, needs []cluster.Need) outcome {
+func (c *Core) useCollected(d *Transaction, t *cluster.Task, alternative int, needs []cluster.Need) outcome {
 	at, ok := c.collected(d)
 	if !ok || at.x.task == t || !c.outranks(d, t) && !c.endsInTime(at, t) {
 		return noFit
@@ -85,11 +85,11 @@ func (c *Core) useCollected(d *Draft, t *cluster.Task, alternative int, needs []
 		switch {
 		case !n.Eligible() || !c.fitsWith(d, at.g, i, needs):
 			continue
-		case c.locked(n) || c.isInFlight(at) || c.poolInFlight(d, needs):
+		case c.locked(n) || c.isInFlight(at) || c.poolInFlight(d.Draft, needs):
 			return stalled
-		case !d.room(2+nodeCompares+2*len(needs)+2*len(at.g.Nodes[i].Holds), 3+len(needs)+len(at.g.Nodes[i].Holds)):
+		case !d.Room(2+controlplane.NodeCompares+2*len(needs)+2*len(at.g.Nodes[i].Holds), 3+len(needs)+len(at.g.Nodes[i].Holds)):
 			switch {
-			case !d.empty():
+			case !d.Empty():
 				return full
 			case c.outranks(d, t) && c.fitsInstead(at, n, needs):
 				c.dissolve(d, at.x) // one transaction cannot hold both
@@ -110,7 +110,7 @@ func (c *Core) useCollected(d *Draft, t *cluster.Task, alternative int, needs []
 
 // fitsWith reports whether needs may fit on the i-th node of a grant with what the grant holds
 // there and in pools.
-func (c *Core) fitsWith(d *Draft, g *types.Grant, i int, needs []cluster.Need) bool {
+func (c *Core) fitsWith(d *Transaction, g *types.Grant, i int, needs []cluster.Need) bool {
 	n, holds := c.view.Nodes[g.Nodes[i].Node], g.Nodes[i].Holds
 	for _, x := range needs {
 		free, known := types.Quantity(0), true
@@ -141,8 +141,8 @@ func (c *Core) fitsInstead(at collected, n *cluster.Node, needs []cluster.Need) 
 
 // grantCollected grants a reservation that fits with collected capacity, if it precedes the
 // claimant.
-func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []types.ResourceID) {
-	p := packing{core: c, draft: d, spots: grants.BundleOrder(c.view, r)}
+func (c *Core) grantCollected(d *Transaction, r *cluster.Reservation) (outcome, []types.ResourceID) {
+	p := packing{core: c, draft: d.Draft, spots: grants.BundleOrder(c.view, r)}
 	at, ok := c.collected(d)
 	if !ok || !at.x.outrankedBy(c.queue.Entry(queue.Key{ID: r.ID, Reservation: true})) {
 		return noFit, grants.AllIDs(p.spots)
@@ -153,7 +153,7 @@ func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []type
 	p.looks = looksBack + len(p.spots)
 	fits := false
 	done := c.lend(d, at, func() bool {
-		if fits = p.place(0); !fits || d.grant(r, p.spots, 4+4*min(len(p.spots), len(at.g.Nodes))) {
+		if fits = p.place(0); !fits || d.Grant(r, p.spots, 4+4*min(len(p.spots), len(at.g.Nodes))) {
 			return fits
 		}
 		for _, x := range p.spots {
@@ -164,7 +164,7 @@ func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []type
 	switch {
 	case done:
 		return placed, nil
-	case fits && !d.empty():
+	case fits && !d.Empty():
 		return full, nil
 	case fits: // one transaction cannot hold both: return all collected capacity first
 		c.dissolve(d, at.x)
@@ -177,7 +177,7 @@ func (c *Core) grantCollected(d *Draft, r *cluster.Reservation) (outcome, []type
 
 // lend returns the collected capacity, calls place, and takes back the remainder; if place fails,
 // nothing changes.
-func (c *Core) lend(d *Draft, at collected, place func() bool) bool {
+func (c *Core) lend(d *Transaction, at collected, place func() bool) bool {
 	lent := &types.Grant{}
 	for _, on := range at.g.Nodes {
 		if !c.locked(c.view.Nodes[on.Node]) {
@@ -195,14 +195,14 @@ func (c *Core) lend(d *Draft, at collected, place func() bool) bool {
 		n := c.view.Nodes[on.Node]
 		switch {
 		case c.locked(n):
-		case d.isFree(n, on.Holds):
+		case d.IsFree(n, on.Holds):
 			d.Take(n, on.Holds)
 		default:
-			d.keep(n, on.Holds)
+			d.Keep(n, on.Holds)
 			on.Holds = nil
 			c.collectOn(d, at.x.Reservation, on, grants.Wanted(c.view, at.x.Reservation, bundles[on.Node]))
 		}
-		c.note(d, n)
+		c.note(d.Draft, n)
 	}
 	if d.collecting == nil {
 		d.accumulate(c.view, at.x, after)
@@ -212,34 +212,9 @@ func (c *Core) lend(d *Draft, at collected, place func() bool) bool {
 	return true
 }
 
-// isFree reports whether all of holds, on n, is free, including the same devices.
-func (d *Draft) isFree(n *cluster.Node, holds []types.Holding) bool {
-	for _, h := range holds {
-		if h.Cluster {
-			if d.PoolFree(d.view.PoolOf(h.Resource)) < h.Amount {
-				return false
-			}
-			continue
-		}
-		if free, _ := d.Free(n, h.Resource); free < h.Amount {
-			return false
-		}
-		if match.IsPort(h.Resource) && !d.portsFree(n, h) {
-			return false
-		}
-		used := d.used(n, h.Resource)
-		for _, x := range h.Devices {
-			if match.ShareOf(used, x.ID)+x.Share > whole {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // placeOutranking places waiting entries that precede x, on nodes of x only if no other node fits.
 // If the draft has no space for all of them, the next one continues.
-func (c *Core) placeOutranking(d *Draft, x claimant) {
+func (c *Core) placeOutranking(d *Transaction, x claimant) {
 	limit := entryOf(x)
 	c.wakeOutranking(d, x)
 	if x.Grant.V != nil {
@@ -254,7 +229,7 @@ func (c *Core) placeOutranking(d *Draft, x claimant) {
 
 // outranked reports whether another candidate should accumulate instead of x: it precedes x, may
 // accumulate, has waited long enough, and has nodes to begin on.
-func (c *Core) outranked(d *Draft, x claimant) bool {
+func (c *Core) outranked(d *Transaction, x claimant) bool {
 	if len(c.accum.candidates) == 0 {
 		return false
 	}
@@ -277,7 +252,7 @@ func (c *Core) outranked(d *Draft, x claimant) bool {
 }
 
 // couldBegin reports whether all bundles of y, which has not begun, have a node to collect on.
-func (c *Core) couldBegin(d *Draft, y claimant) bool {
+func (c *Core) couldBegin(d *Transaction, y claimant) bool {
 	left := c.accum.left
 	c.accum.left = nil // it belongs to the current claimant
 	ok := c.assign(d, y, y.newGrant(c.now))
@@ -287,42 +262,42 @@ func (c *Core) couldBegin(d *Draft, y claimant) bool {
 
 // wakeOutranking wakes shapes that precede x and may fit with what the draft returns: otherwise x
 // would take it in the same transaction.
-func (c *Core) wakeOutranking(d *Draft, x claimant) {
-	if !d.gave {
+func (c *Core) wakeOutranking(d *Transaction, x claimant) {
+	if !d.Returns() {
 		return
 	}
-	for _, p := range d.order {
-		was := p.node.Allocated.V
+	for n := range d.Nodes() {
+		was := n.Allocated.V
 		if was == nil {
 			continue
 		}
 		var holds []types.Holding
 		if x.Grant.V != nil {
-			holds = x.Grant.V.On(p.node.Name)
+			holds = x.Grant.V.On(n.Name)
 		}
 		for _, h := range was.Holds {
-			if p.alloc.Of(h.Resource) >= h.Amount {
+			if d.AllocatedOn(n).Of(h.Resource) >= h.Amount {
 				continue
 			}
-			free, _ := d.Free(p.node, h.Resource)
+			free, _ := d.Free(n, h.Resource)
 			c.queue.WakeIf(h.Resource, free.Add(grants.HeldOf(holds, h.Resource)), func(s *queue.Shape) bool {
-				return x.outrankedBy(s.Head()) && fitsAny(d, p.node, s, holds)
+				return x.outrankedBy(s.Head()) && c.fitsAny(d.Draft, n, s, holds)
 			})
 		}
 	}
-	for _, p := range d.drawn {
-		c.queue.WakeIf(p.pool.ID, types.Inf, func(s *queue.Shape) bool { return x.outrankedBy(s.Head()) })
+	for p := range d.Draws() {
+		c.queue.WakeIf(p.ID, types.Inf, func(s *queue.Shape) bool { return x.outrankedBy(s.Head()) })
 	}
 }
 
 // fitsAny reports whether a node has enough for a shape, as a draft leaves it, with what was
 // collected there. It returns true if the needs are unknown.
-func fitsAny(d *Draft, n *cluster.Node, s *queue.Shape, collected []types.Holding) bool {
+func (c *Core) fitsAny(d *draft.Draft, n *cluster.Node, s *queue.Shape, collected []types.Holding) bool {
 	for _, needs := range s.Resolved {
 		enough := true
 		for _, x := range needs {
 			free, _ := d.Free(n, x.ID)
-			enough = enough && (d.view.Pool(x.ID) != nil || free.Add(grants.HeldOf(collected, x.ID)) >= x.Amount)
+			enough = enough && (c.view.Pool(x.ID) != nil || free.Add(grants.HeldOf(collected, x.ID)) >= x.Amount)
 		}
 		if enough {
 			return true

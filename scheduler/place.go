@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
@@ -26,11 +27,11 @@ const (
 
 // placeWaiting fills the draft with waiting entries: in queue order, except for a few placed next
 // to others.
-func (c *Core) placeWaiting(d *Draft) { c.placeUntil(d, nil) }
+func (c *Core) placeWaiting(d *Transaction) { c.placeUntil(d, nil) }
 
 // placeUntil is placeWaiting for the entries before limit; nil means no limit.
-func (c *Core) placeUntil(d *Draft, limit *queue.Entry) {
-	for !d.closed && len(d.entries)-d.bundles < c.batch {
+func (c *Core) placeUntil(d *Transaction, limit *queue.Entry) {
+	for !d.closed && len(d.entries)-d.Bundles() < c.batch {
 		s := c.queue.First()
 		if s == nil {
 			return
@@ -40,7 +41,7 @@ func (c *Core) placeUntil(d *Draft, limit *queue.Entry) {
 			return
 		}
 		alone := e.Conflicts >= solo
-		if alone && !d.empty() {
+		if alone && !d.Empty() {
 			c.first = true
 			return
 		}
@@ -58,7 +59,7 @@ func (c *Core) placeUntil(d *Draft, limit *queue.Entry) {
 }
 
 // try places the head of a ready shape, or makes the shape wait.
-func (c *Core) try(d *Draft, s *queue.Shape) outcome {
+func (c *Core) try(d *Transaction, s *queue.Shape) outcome {
 	d.last = nil
 	e := s.Head()
 	result, lacks := c.placeHead(d, s, e)
@@ -80,15 +81,14 @@ func (c *Core) try(d *Draft, s *queue.Shape) outcome {
 
 // wakeOffered wakes entries that wait for capacity that the draft adds, so that the same
 // transaction can place them.
-func (c *Core) wakeOffered(d *Draft) {
-	for _, rid := range d.fresh {
+func (c *Core) wakeOffered(d *Transaction) {
+	for _, rid := range d.NewlyOffered() {
 		c.forgetSeen(rid)
 		c.queue.Wake(rid)
 	}
-	d.fresh = d.fresh[:0]
 }
 
-func (c *Core) placeHead(d *Draft, s *queue.Shape, e *queue.Entry) (outcome, []types.ResourceID) {
+func (c *Core) placeHead(d *Transaction, s *queue.Shape, e *queue.Entry) (outcome, []types.ResourceID) {
 	c.deciding = e
 	if c.view.UnreadNamespace(e.ID.Namespace) {
 		return noFit, nil // until that changes, which makes the whole namespace ready
@@ -100,8 +100,8 @@ func (c *Core) placeHead(d *Draft, s *queue.Shape, e *queue.Entry) (outcome, []t
 }
 
 // placeTask places a task if it fits anywhere.
-func (c *Core) placeTask(d *Draft, s *queue.Shape, t *cluster.Task) (outcome, []types.ResourceID) {
-	if t.Info.V.Accumulate && d.has(t) {
+func (c *Core) placeTask(d *Transaction, s *queue.Shape, t *cluster.Task) (outcome, []types.ResourceID) {
+	if t.Info.V.Accumulate && d.Has(t) {
 		return stalled, nil // the draft collects for it
 	}
 	if r := CollectedBy(c.view, t); r != nil {
@@ -111,7 +111,7 @@ func (c *Core) placeTask(d *Draft, s *queue.Shape, t *cluster.Task) (outcome, []
 }
 
 // placeAnew tries the currently allowed alternatives of a task, in order.
-func (c *Core) placeAnew(d *Draft, s *queue.Shape, t *cluster.Task) (outcome, []types.ResourceID) {
+func (c *Core) placeAnew(d *Transaction, s *queue.Shape, t *cluster.Task) (outcome, []types.ResourceID) {
 	var lacks []types.ResourceID
 	inFlight := false
 	for i, needs := range c.needsOf(s, t) {
@@ -119,13 +119,13 @@ func (c *Core) placeAnew(d *Draft, s *queue.Shape, t *cluster.Task) (outcome, []
 			c.queue.WakeAt(s, at)
 			continue
 		}
-		n, short, skipped := c.find(d, s, needs)
+		n, short, skipped := c.find(d.Draft, s, needs)
 		if n != nil {
 			if d.Bind(t, n, i, needs, c.now) {
 				d.last = n
 				return placed, nil
 			}
-			if d.empty() {
+			if d.Empty() {
 				// It exceeds a transaction. It may rely on fewer keys later.
 				return noFit, grants.IDs(needs)
 			}
@@ -167,7 +167,7 @@ func (c *Core) needsOf(s *queue.Shape, t *cluster.Task) [][]cluster.Need {
 
 // find returns a node for needs, or the resources to wait for. It returns an avoided node only if
 // no other fits. skipped reports whether a node or pool in flight might fit.
-func (c *Core) find(d *Draft, s *queue.Shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
+func (c *Core) find(d *draft.Draft, s *queue.Shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
 	if len(c.accum.avoided) == 0 {
 		return c.findOne(d, s, needs)
 	}
@@ -180,7 +180,7 @@ func (c *Core) find(d *Draft, s *queue.Shape, needs []cluster.Need) (n *cluster.
 }
 
 // findOne is find without avoided nodes.
-func (c *Core) findOne(d *Draft, s *queue.Shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
+func (c *Core) findOne(d *draft.Draft, s *queue.Shape, needs []cluster.Need) (n *cluster.Node, lacks []types.ResourceID, skipped bool) {
 	if c.poolInFlight(d, needs) {
 		return nil, nil, true
 	}
@@ -295,12 +295,12 @@ func (c *Core) passes(filters []match.Filter, n *cluster.Node) bool {
 }
 
 // poolInFlight reports whether needs draw on pools in flight that the draft cannot draw on.
-func (c *Core) poolInFlight(d *Draft, needs []cluster.Need) bool {
+func (c *Core) poolInFlight(d *draft.Draft, needs []cluster.Need) bool {
 	if len(c.drawing) == 0 {
 		return false
 	}
 	for _, x := range needs {
-		if p := c.view.Pool(x.ID); p != nil && d.pools[p] == nil && !c.mayDraw(p) {
+		if p := c.view.Pool(x.ID); p != nil && !d.Considers(p) && !c.mayDraw(p) {
 			return true
 		}
 	}
@@ -310,7 +310,7 @@ func (c *Core) poolInFlight(d *Draft, needs []cluster.Need) bool {
 // candidates returns the nodes worth visiting. These are the nodes with the rarest requested
 // ephemeral resource, which by names. Otherwise they are all nodes, or, for a shape tried before,
 // those that have gained capacity since.
-func (c *Core) candidates(d *Draft, s *queue.Shape, needs []cluster.Need) (nodes []*cluster.Node, by types.ResourceID) {
+func (c *Core) candidates(d *draft.Draft, s *queue.Shape, needs []cluster.Need) (nodes []*cluster.Node, by types.ResourceID) {
 	for _, x := range needs {
 		if by != "" && len(nodes) == 1 && nodes[0].Own[x.ID] != nil {
 			continue // no resource is rarer
@@ -332,9 +332,9 @@ func (c *Core) candidates(d *Draft, s *queue.Shape, needs []cluster.Need) (nodes
 }
 
 // holders returns the nodes that may have some of rid; limited is false if any node may.
-func (c *Core) holders(d *Draft, rid types.ResourceID) (nodes []*cluster.Node, limited bool) {
+func (c *Core) holders(d *draft.Draft, rid types.ResourceID) (nodes []*cluster.Node, limited bool) {
 	nodes, limited = c.limited(rid)
-	switch more := d.offered[rid]; {
+	switch more := d.OfferedOn(rid); {
 	case len(more) == 0 || !limited:
 	case len(nodes) == 0:
 		nodes = more

@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -23,7 +24,7 @@ func (b *bench) see() {
 }
 
 // commit commits the one draft that the core makes, and returns the answer.
-func (b *bench) commit() (*Draft, controlplane.Result) {
+func (b *bench) commit() (*Transaction, controlplane.Result) {
 	b.t.Helper()
 	drafts := b.core.Next(b.now)
 	if len(drafts) != 1 {
@@ -36,7 +37,7 @@ func (b *bench) commit() (*Draft, controlplane.Result) {
 	return drafts[0], res
 }
 
-func (b *bench) done(d *Draft, res controlplane.Result) {
+func (b *bench) done(d *Transaction, res controlplane.Result) {
 	b.t.Helper()
 	b.core.Done(d, res, nil, b.now)
 }
@@ -304,13 +305,13 @@ func TestCreatedAheadOfAStaleView(t *testing.T) {
 	v := cluster.New()
 	event := func(create, mod int64) controlplane.Event {
 		return controlplane.Event{KV: controlplane.KV{
-			Key: controlplane.LeaderKey(AccumulateRole), Value: types.Encode(1, &types.Leader{}), CreateRevision: create, ModRevision: mod,
+			Key: controlplane.LeaderKey(grants.AccumulateRole), Value: types.Encode(1, &types.Leader{}), CreateRevision: create, ModRevision: mod,
 		}}
 	}
 	for _, apply := range []func() (controlplane.Key, bool, error){
 		func() (controlplane.Key, bool, error) { return v.Apply(event(5, 5)) },
 		func() (controlplane.Key, bool, error) {
-			v.Committed(9, []cluster.Write{{Key: controlplane.LeaderKey(AccumulateRole), Value: &types.Leader{}, Made: true}})
+			v.Committed(9, []cluster.Write{{Key: controlplane.LeaderKey(grants.AccumulateRole), Value: &types.Leader{}, Made: true}})
 			return controlplane.Key{}, true, nil
 		},
 		func() (controlplane.Key, bool, error) { return v.Apply(event(9, 9)) },
@@ -319,7 +320,7 @@ func TestCreatedAheadOfAStaleView(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c := v.Leaders[AccumulateRole]; c.Create != 9 || c.Mod != 9 {
+	if c := v.Leaders[grants.AccumulateRole]; c.Create != 9 || c.Mod != 9 {
 		t.Errorf("it is of %d, created at %d", c.Mod, c.Create)
 	}
 }

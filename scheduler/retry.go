@@ -1,38 +1,8 @@
 package scheduler
 
 import (
-	"fmt"
-	"time"
-
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/types"
 )
-
-// retry changes the failed status s to wait for another attempt, if retries remain and the deadline
-// leaves time.
-func (c *Core) retry(t *cluster.Task, s *types.Status) {
-	task, failures := t.Info.V, failuresOf(t.Status.V)+1
-	if s.Phase != types.Failed || task == nil || task.Stop != nil || failures > task.Retries {
-		return
-	}
-	at := c.now.Add(types.RetryDelay(failures, time.Duration(s.Ended-s.Started))).UnixNano()
-	if task.Deadline != 0 && task.Deadline <= at {
-		return
-	}
-	if s.Reason == "" {
-		s.Reason = fmt.Sprintf("exit code %d", s.ExitCode)
-	}
-	s.Reason = types.CutReason(fmt.Sprintf("failure %d: %s", failures, s.Reason))
-	s.Phase, s.Retry = types.Pending, at
-}
-
-// failuresOf returns the number of failed attempts in a status.
-func failuresOf(s *cluster.StatusValue) int {
-	if s == nil {
-		return 0
-	}
-	return s.Failures
-}
 
 // postponement is a task to recheck at a time, in Unix nanoseconds: it must not be bound before, or
 // its deadline passes then and another scheduler places it. The earliest is first in the heap.

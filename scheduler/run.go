@@ -135,7 +135,7 @@ type update struct {
 
 // answer is the result of a draft.
 type answer struct {
-	draft *Draft
+	draft *Transaction
 	res   controlplane.Result
 	err   error
 	took  time.Duration
@@ -287,8 +287,8 @@ func (r *runner) done(a answer) {
 		}
 	}
 	switch {
-	case a.err != nil && a.draft.items > 1:
-		r.log.Info("transaction can never be committed: deciding about less at once", zap.Int("count", a.draft.items), zap.Error(a.err))
+	case a.err != nil && a.draft.Len() > 1:
+		r.log.Info("transaction can never be committed: deciding about less at once", zap.Int("count", a.draft.Len()), zap.Error(a.err))
 	case a.err != nil:
 		r.log.Error("transaction can never be committed: its item is set aside until it changes",
 			zap.String("path", a.draft.subject()), zap.Error(a.err))
@@ -308,7 +308,7 @@ func (r *runner) done(a answer) {
 // commit commits a draft, once its predecessors are on their way, and passes its answer to the
 // loop. It sends again if the store is full or unreachable; an error means that the store can never
 // accept the draft.
-func (r *runner) commit(ctx context.Context, d *Draft, before []chan struct{}, gone chan struct{}) error {
+func (r *runner) commit(ctx context.Context, d *Transaction, before []chan struct{}, gone chan struct{}) error {
 	for _, gone := range before {
 		select {
 		case <-gone:

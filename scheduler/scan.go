@@ -3,6 +3,7 @@ package scheduler
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -39,7 +40,7 @@ func (c *Core) scan(s *search, asks []match.Ask, filters []match.Filter, start i
 
 // note updates the index with the free amounts of a node, as the draft leaves it or, if that is
 // nil, as stored.
-func (c *Core) note(d *Draft, n *cluster.Node) {
+func (c *Core) note(d *draft.Draft, n *cluster.Node) {
 	if d == nil {
 		d = c.blank
 	}
@@ -50,7 +51,7 @@ func (c *Core) note(d *Draft, n *cluster.Node) {
 }
 
 // noteOf is note for one resource.
-func (c *Core) noteOf(d *Draft, n *cluster.Node, rid types.ResourceID) {
+func (c *Core) noteOf(d *draft.Draft, n *cluster.Node, rid types.ResourceID) {
 	if place := c.state(n).pos; place >= 0 && c.index.Has(rid) {
 		r := d.RoomOn(n)
 		c.index.Set(place, rid, &r)

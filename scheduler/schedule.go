@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
@@ -16,7 +17,7 @@ import (
 type Decision struct {
 	// Binds are the tasks that fit, with their nodes, in order of placement: each takes what the
 	// earlier ones left.
-	Binds []Bind
+	Binds []draft.Bind
 	// Grants are the reservations that fit, complete.
 	Grants []cluster.ID
 	// Waiting are those that do not fit, by priority and age.
@@ -44,7 +45,7 @@ func Schedule(view *cluster.View, cfg Config, now time.Time) Decision {
 }
 
 // Simulate is Schedule, and returns the cluster as the decision leaves it.
-func Simulate(view *cluster.View, cfg Config, now time.Time) (Decision, *Draft) {
+func Simulate(view *cluster.View, cfg Config, now time.Time) (Decision, *draft.Draft) {
 	c := New(cfg)
 	c.lookAt(view)
 	c.now = now
@@ -52,7 +53,7 @@ func Simulate(view *cluster.View, cfg Config, now time.Time) (Decision, *Draft) 
 	c.load()
 	d := c.newDraft(controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
 	c.placeWaiting(d)
-	return Decision{Binds: d.Binds, Grants: d.Grants, Waiting: c.waiting()}, d
+	return Decision{Binds: d.Binds, Grants: d.Grants, Waiting: c.waiting()}, d.Draft
 }
 
 // load rechecks everything in a view that the core did not build.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -152,14 +153,14 @@ func (c *Core) isSettled(t *cluster.Task) bool {
 	if t.Phase() == types.Pending || t.Phase().Ended() != (len(t.Bindings) == 0) {
 		return false
 	}
-	return !slices.ContainsFunc(t.Bindings, func(b *cluster.Binding) bool { return judge(t, b) != nothing })
+	return !slices.ContainsFunc(t.Bindings, func(b *cluster.Binding) bool { return draft.ActionFor(t, b) != draft.NoAction })
 }
 
 // waitsOnly reports whether a task only waits for placement, so that the order of rechecks does not
 // matter.
 func (c *Core) waitsOnly(t *cluster.Task) bool {
 	return len(t.Bindings) == 0 && t.Info.V != nil && t.Phase() == types.Pending && t.Info.V.Stop == nil &&
-		!isOverdue(t.Info.V, c.now) && !t.Info.V.Accumulate
+		!draft.IsOverdue(t.Info.V, c.now) && !t.Info.V.Accumulate
 }
 
 // touchInOrder rechecks tasks in a deterministic order.

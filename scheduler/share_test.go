@@ -37,7 +37,7 @@ func TestSchedulersKeepToTheirPart(t *testing.T) {
 	}
 	bound := 0
 	for range 20 {
-		drafts := make([][]*Draft, len(all))
+		drafts := make([][]*Transaction, len(all))
 		for i, x := range all {
 			x.see()
 			drafts[i] = x.core.Next(x.now)
@@ -70,8 +70,8 @@ func TestPartIsSharedOut(t *testing.T) {
 		b.task(fmt.Sprint("t", i), map[string]types.Quantity{"cpu": 1000}, func(x *types.Task) { x.Scheduler = "s1" })
 	}
 	b.see()
-	if d := b.core.nextOne(b.now); 2*len(d.order) > len(d.Binds) {
-		t.Errorf("%d tasks on %d nodes", len(d.Binds), len(d.order))
+	if d := b.core.nextOne(b.now); 2*d.NumNodes() > len(d.Binds) {
+		t.Errorf("%d tasks on %d nodes", len(d.Binds), d.NumNodes())
 	}
 }
 
@@ -95,9 +95,9 @@ func TestWhatIsInFlightLeavesThePart(t *testing.T) {
 		t.Errorf("%d are in flight", len(drafts))
 	}
 	for _, d := range drafts {
-		for _, x := range d.order {
-			if pos := first.core.state(x.node).pos; pos < from || pos >= to {
-				t.Errorf("%s is another scheduler's", x.node.Name)
+		for n := range d.Nodes() {
+			if pos := first.core.state(n).pos; pos < from || pos >= to {
+				t.Errorf("%s is another scheduler's", n.Name)
 			}
 		}
 	}

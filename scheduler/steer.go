@@ -21,12 +21,12 @@ const mostBeside = 8
 //
 // It runs once per task placed in its turn, and only for a few tasks, so that no waiting entry is
 // overtaken without end.
-func (c *Core) placeBeside(d *Draft, priority int) {
+func (c *Core) placeBeside(d *Transaction, priority int) {
 	n := d.last
 	if n == nil {
 		return
 	}
-	for tried := 1; tried < mostBeside && d.places[n].binds < mostBeside && !d.closed && len(d.entries) < c.batch; {
+	for tried := 1; tried < mostBeside && d.BindsOn(n) < mostBeside && !d.closed && len(d.entries) < c.batch; {
 		s := c.queue.PinnedTo(n.Serial)
 		switch {
 		case s == nil || s.Head().Priority != priority:

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
@@ -37,7 +38,7 @@ func (b *bench) asking(tasks ...string) {
 }
 
 // bindsOf returns the binds of drafts with their nodes, in order.
-func bindsOf(drafts ...*Draft) string {
+func bindsOf(drafts ...*Transaction) string {
 	var out []string
 	for _, d := range drafts {
 		for _, x := range d.Binds {
@@ -279,7 +280,7 @@ func TestPlacedBeside(t *testing.T) {
 }
 
 // commitOne commits a draft, and passes the answer to the core.
-func (b *bench) commitOne(d *Draft) {
+func (b *bench) commitOne(d *Transaction) {
 	b.t.Helper()
 	res, err := b.store.Commit(context.Background(), d.Change.Txn())
 	if err != nil {
@@ -298,7 +299,7 @@ func TestRoomIsUsedUp(t *testing.T) {
 		}
 		b.see()
 		d := b.core.nextOne(b.now)
-		if compares, _ := d.Change.Size(); compares+spare > ops || compares+spare+2 <= ops {
+		if compares, _ := d.Change.Size(); compares+draft.Spare > ops || compares+draft.Spare+2 <= ops {
 			t.Errorf("%d compares for %d tasks, of at most %d", compares, len(d.Binds), ops)
 		}
 		b.commitOne(d)

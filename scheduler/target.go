@@ -20,7 +20,7 @@ func (c *Core) untargeted(g *types.Grant) bool {
 // targets returns the grant of x to add to, with a node for each bundle where one exists. Holdings
 // on nodes that are no longer eligible are returned; the rest stays. nil means that nothing can be
 // done at present.
-func (c *Core) targets(d *Draft, x claimant) *types.Grant {
+func (c *Core) targets(d *Transaction, x claimant) *types.Grant {
 	r := x.Reservation
 	g := x.newGrant(c.now)
 	if r.Grant.V != nil {
@@ -44,7 +44,7 @@ func (c *Core) targets(d *Draft, x claimant) *types.Grant {
 
 // assign assigns nodes to the bundles of x without one in g, its future grant, and reports whether
 // all have one then.
-func (c *Core) assign(d *Draft, x claimant, g *types.Grant) bool {
+func (c *Core) assign(d *Transaction, x claimant, g *types.Grant) bool {
 	wanted, all := make(map[string]*wants), true
 	order, lacked := grants.BundleOrder(c.view, x.Reservation), c.lackedAbove(x)
 	for _, b := range order {
@@ -118,7 +118,7 @@ func (a *accumulator) follow(x claimant, now int64) {
 // moveOn returns what g, the future grant of x, holds on its first incomplete node, and assigns its
 // bundles to other nodes: the tasks there may never end. It avoids former nodes while there are
 // others. If there is none, g stays as it is until an attempt ends somewhere.
-func (c *Core) moveOn(d *Draft, x claimant, g *types.Grant) {
+func (c *Core) moveOn(d *Transaction, x claimant, g *types.Grant) {
 	if c.inFlightOf(x.Grant.V) {
 		return
 	}
@@ -143,7 +143,7 @@ func (c *Core) moveOn(d *Draft, x claimant, g *types.Grant) {
 		c.accum.resting, c.accum.round = c.accum.round == c.accum.ended, c.accum.ended
 		return
 	}
-	if d.returnUndrawn(x.Reservation, from) {
+	if d.ReturnUndrawn(x.Reservation, from) {
 		*g = *moved
 	}
 }
@@ -166,13 +166,13 @@ func want(wanted map[string]*wants, name string, needs []cluster.Need) {
 }
 
 // giveUpLost returns what g, the future grant of r, holds on nodes that are no longer eligible.
-func (c *Core) giveUpLost(d *Draft, r *cluster.Reservation, g *types.Grant) {
+func (c *Core) giveUpLost(d *Transaction, r *cluster.Reservation, g *types.Grant) {
 	kept := make(map[string]bool) // holdings that the draft has no space to return
 	nodes := g.Nodes[:0]
 	for _, at := range g.Nodes {
 		switch {
 		case c.view.Nodes[at.Node].Eligible():
-		case d.returnUndrawn(r, at):
+		case d.ReturnUndrawn(r, at):
 			continue
 		default:
 			kept[at.Node] = true
@@ -189,7 +189,7 @@ func (c *Core) giveUpLost(d *Draft, r *cluster.Reservation, g *types.Grant) {
 
 // target returns the node with the most free capacity that is large enough for needs and the wanted
 // requests there. Holdings of g there count as free.
-func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map[string]*wants, lacked map[shortage]bool) *cluster.Node {
+func (c *Core) target(d *Transaction, g *types.Grant, needs []cluster.Need, wanted map[string]*wants, lacked map[shortage]bool) *cluster.Node {
 	var best *cluster.Node
 	var most float64
 	for _, n := range c.nodes {
@@ -203,7 +203,7 @@ func (c *Core) target(d *Draft, g *types.Grant, needs []cluster.Need, wanted map
 	return best
 }
 
-func (c *Core) largeEnough(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *wants) bool {
+func (c *Core) largeEnough(d *Transaction, n *cluster.Node, needs []cluster.Need, wanted *wants) bool {
 	for _, x := range needs {
 		if c.view.Pool(x.ID) != nil {
 			continue
@@ -214,7 +214,7 @@ func (c *Core) largeEnough(d *Draft, n *cluster.Node, needs []cluster.Need, want
 			capacity = capacity.Minus(wanted.Of(x.ID))
 			all.Add(wanted.needs)
 		}
-		if !ok || capacity < x.Amount || all.Chooses() && !d.everHas(n, all) {
+		if !ok || capacity < x.Amount || all.Chooses() && !d.EverHas(n, all) {
 			return false
 		}
 	}
@@ -222,7 +222,7 @@ func (c *Core) largeEnough(d *Draft, n *cluster.Node, needs []cluster.Need, want
 }
 
 // freeShare returns the free share of needs on n: 1 means all of it.
-func (c *Core) freeShare(d *Draft, n *cluster.Node, needs []cluster.Need, wanted *wants, held []types.Holding) float64 {
+func (c *Core) freeShare(d *Transaction, n *cluster.Node, needs []cluster.Need, wanted *wants, held []types.Holding) float64 {
 	least := 1.0
 	for _, x := range needs {
 		free, _ := d.Free(n, x.ID)

@@ -6,6 +6,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
@@ -70,7 +71,7 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 	}
 	steers := c.onlyAt(rid) == n
 	c.queue.WakeIf(rid, free, func(s *queue.Shape) bool {
-		if !c.mayFit(s, n) && (len(holds) == 0 || !x.outrankedBy(s.Head()) || !fitsAny(c.blank, n, s, holds)) {
+		if !c.mayFit(s, n) && (len(holds) == 0 || !x.outrankedBy(s.Head()) || !c.fitsAny(c.blank, n, s, holds)) {
 			return false
 		}
 		if steers {
@@ -142,7 +143,7 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 		return
 	}
 	c.pushBinding(b)
-	if b.Info.V.MaxRun > 0 && c.view.Leaders[AccumulateRole] != nil {
+	if b.Info.V.MaxRun > 0 && c.view.Leaders[grants.AccumulateRole] != nil {
 		c.queue.Wake(lendable)
 	}
 	for _, p := range b.Info.V.Provides {
@@ -154,7 +155,7 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 
 // pushBinding queues a binding that needs an action.
 func (c *Core) pushBinding(b *cluster.Binding) {
-	if judge(b.Task, b) != nothing {
+	if draft.ActionFor(b.Task, b) != draft.NoAction {
 		c.bindings.push(b)
 	}
 }
@@ -176,7 +177,7 @@ func (c *Core) touchTask(t *cluster.Task) {
 		c.fold(t)
 		return
 	}
-	if t.Info.V.Stop != nil || isOverdue(t.Info.V, c.now) {
+	if t.Info.V.Stop != nil || draft.IsOverdue(t.Info.V, c.now) {
 		c.queue.Remove(k)
 		delete(c.awaited, t.ID)
 		c.tasks.push(c.view.Task(t.ID))

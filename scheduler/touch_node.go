@@ -6,6 +6,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
@@ -17,14 +18,10 @@ func (c *Core) state(n *cluster.Node) *nodeState {
 	}
 	s := c.states[n.Serial]
 	if s == nil {
-		s = &nodeState{pos: -1, keys: keysOf(n), itself: [1]*cluster.Node{n}}
+		s = &nodeState{pos: -1, keys: draft.KeysOf(n), itself: [1]*cluster.Node{n}}
 		c.states[n.Serial] = s
 	}
 	return s
-}
-
-func keysOf(n *cluster.Node) nodeKeys {
-	return nodeKeys{controlplane.NodeKey(n.Name), controlplane.AliveKey(n.Name), controlplane.AllocatedKey(n.Name)}
 }
 
 func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {

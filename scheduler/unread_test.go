@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -36,7 +37,7 @@ func TestUnreadableValuesCountAsAbsent(t *testing.T) {
 		"namespace": controlplane.NamespaceKey("d"), "resource": controlplane.ResourceKey("d", "x", "n1"),
 		"everywhere": controlplane.ResourceKey("d", "x", types.EveryNode), "pool": controlplane.ResourceKey("d", "x", types.ClusterWide),
 		"pool in use": controlplane.PoolKey("d", "lic"), "reservation": controlplane.ReservationKey("d", "r"),
-		"grant": controlplane.GrantKey("d", "r"), "leader": controlplane.LeaderKey(AccumulateRole),
+		"grant": controlplane.GrantKey("d", "r"), "leader": controlplane.LeaderKey(grants.AccumulateRole),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newGarbledBench(t)

@@ -2,15 +2,16 @@ package scheduler
 
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 
-// settleBindings adds the actions that bindings need to the draft: see judge.
-func (c *Core) settleBindings(d *Draft) {
+// settleBindings adds the actions that bindings need to the draft: see draft.ActionFor.
+func (c *Core) settleBindings(d *Transaction) {
 	var later []*cluster.Binding
 	c.bindings.drain(func(b *cluster.Binding) bool {
-		if d.closed || d.items >= 2*c.batch {
+		if d.closed || d.Len() >= 2*c.batch {
 			return false
 		}
 		t := c.view.Task(b.Task.ID)
@@ -18,17 +19,17 @@ func (c *Core) settleBindings(d *Draft) {
 			return true
 		}
 		c.deciding = b
-		v := judge(t, b)
+		v := draft.ActionFor(t, b)
 		switch {
-		case v == nothing || c.waitFor(d, v, t, b):
+		case v == draft.NoAction || c.waitFor(d, v, t, b):
 			return true
-		case d.has(t):
+		case d.Has(t):
 			later = append(later, b)
 			return true
-		case v == lose && !c.mayLose(b):
+		case v == draft.EndLost && !c.mayLose(b):
 			return true
 		}
-		return c.mayJoin(d, t) && d.act(v, t, b)
+		return c.mayJoin(d, t) && d.Act(v, t, b, c.now)
 	})
 	for _, b := range later {
 		c.bindings.push(b)
@@ -37,25 +38,25 @@ func (c *Core) settleBindings(d *Draft) {
 
 // mayJoin reports whether a decision about a task may join the draft. A task in alone needs an
 // empty draft, and closes it.
-func (c *Core) mayJoin(d *Draft, t *cluster.Task) bool {
+func (c *Core) mayJoin(d *Transaction, t *cluster.Task) bool {
 	_, alone := c.alone[t.ID]
 	if !alone {
 		return true
 	}
-	if !d.empty() {
+	if !d.Empty() {
 		return false
 	}
 	d.closed = true
 	return true
 }
 
-// waitFor reports whether something that a verdict changes is in flight; the binding is then
+// waitFor reports whether something that an action changes is in flight; the binding is then
 // rechecked later.
-func (c *Core) waitFor(d *Draft, v verdict, t *cluster.Task, b *cluster.Binding) bool {
+func (c *Core) waitFor(d *Transaction, v draft.Action, t *cluster.Task, b *cluster.Binding) bool {
 	if c.whenUnlocked(t, b) {
 		return true
 	}
-	if v != release && v != lose {
+	if v != draft.EndExited && v != draft.EndLost {
 		return false
 	}
 	if c.whenUnlocked(b.Node, b) || c.whenKnown(b.Node.Allocated, b) {
@@ -94,20 +95,20 @@ func (c *Core) whenKnown(allocated cluster.Cell[types.Allocated], b *cluster.Bin
 }
 
 // cancelTasks ends tasks that were stopped, or whose deadline passed, while they waited.
-func (c *Core) cancelTasks(d *Draft) {
+func (c *Core) cancelTasks(d *Transaction) {
 	c.tasks.drain(func(t *cluster.Task) bool {
 		if d.closed {
 			return false
 		}
 		c.deciding = t
-		if c.view.Task(t.ID) != t || !c.view.Visible(t) || t.Info.V.Stop == nil && !isOverdue(t.Info.V, c.now) ||
+		if c.view.Task(t.ID) != t || !c.view.Visible(t) || t.Info.V.Stop == nil && !draft.IsOverdue(t.Info.V, c.now) ||
 			t.Phase() != types.Pending || len(t.Bindings) > 0 || !c.settles(t) {
 			return true
 		}
-		if c.whenUnlocked(t, t) || d.has(t) {
+		if c.whenUnlocked(t, t) || d.Has(t) {
 			return true
 		}
-		return c.mayJoin(d, t) && d.cancel(t)
+		return c.mayJoin(d, t) && d.Cancel(t)
 	})
 }
 

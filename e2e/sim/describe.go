@@ -9,7 +9,7 @@ import (
 )
 
 // describe describes a draft in a line.
-func describe(d *scheduler.Draft) string {
+func describe(d *scheduler.Transaction) string {
 	var parts []string
 	for _, b := range d.Binds {
 		parts = append(parts, fmt.Sprintf("bind %s#%d→%s", b.Task, b.Attempt, b.Node))

@@ -32,7 +32,7 @@ type member struct {
 
 // flight is a transaction in flight.
 type flight struct {
-	draft *scheduler.Draft
+	draft *scheduler.Transaction
 	txn   controlplane.Txn
 	// unanswered reports whether an earlier copy of it may have been committed, or may still be.
 	unanswered bool

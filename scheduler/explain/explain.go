@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -22,7 +22,7 @@ const few = 8
 // explainer explains one state.
 type explainer struct {
 	v   *cluster.View
-	d   *scheduler.Draft
+	d   *draft.Draft
 	now time.Time
 	// nodes are the registered nodes, by name.
 	nodes []*cluster.Node
@@ -43,11 +43,11 @@ type explainer struct {
 }
 
 func newExplainer(v *cluster.View, now time.Time) *explainer {
-	return explainerIn(v, scheduler.NewDraft(v, controlplane.Limits{}, 1), now)
+	return explainerIn(v, draft.New(v, controlplane.Limits{}, 1), now)
 }
 
 // explainerIn explains a state as a draft leaves it.
-func explainerIn(v *cluster.View, d *scheduler.Draft, now time.Time) *explainer {
+func explainerIn(v *cluster.View, d *draft.Draft, now time.Time) *explainer {
 	return &explainer{v: v, d: d, now: now, nodes: sortedNodes(v), given: make(map[types.ResourceID][]why.Provider)}
 }
 

@@ -197,7 +197,7 @@ func (e *explainer) draftHolds(node string, rid types.ResourceID) []why.Holder {
 		}
 	}
 	for _, id := range e.d.Grants {
-		r := &cluster.Reservation{ID: id, Info: e.v.Reservations[id].Info, Grant: cluster.Cell[types.Grant]{V: e.d.Grant(id)}}
+		r := &cluster.Reservation{ID: id, Info: e.v.Reservations[id].Info, Grant: cluster.Cell[types.Grant]{V: e.d.Granted(id)}}
 		if r.Grant.V == nil {
 			continue
 		}

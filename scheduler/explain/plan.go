@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
@@ -38,7 +39,7 @@ func Plan(v *cluster.View, subs []controlplane.Submission, ns string, now time.T
 		return nil, err
 	}
 	_, d := scheduler.Simulate(with, scheduler.Config{}, now)
-	bound := make(map[cluster.ID]scheduler.Bind, len(d.Binds))
+	bound := make(map[cluster.ID]draft.Bind, len(d.Binds))
 	for _, b := range d.Binds {
 		bound[b.Task] = b
 	}

@@ -289,7 +289,7 @@ func (e *explainer) turn(r *cluster.Reservation, x *why.Explanation) {
 
 // collectsLater says why something that may accumulate does not yet.
 func (e *explainer) collectsLater(submitted int64, x *why.Explanation) {
-	if l := e.v.Leaders[scheduler.AccumulateRole]; l != nil {
+	if l := e.v.Leaders[grants.AccumulateRole]; l != nil {
 		note(x, "It may collect what becomes free, but %s %s does so at present, and only one may.", e.kindOf(l.V.Holder), l.V.Holder)
 		return
 	}

@@ -12,6 +12,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// The leaderships of reservations. At most one reservation has each: no two then hold what the other
+// needs.
+const (
+	// AccumulateRole is that of the reservation or task that accumulates.
+	AccumulateRole = "accumulate"
+	// GrantRole is that of the reservation that is granted in several transactions.
+	GrantRole = "grant"
+)
+
 // BundlePlacement is a bundle with its chosen node.
 type BundlePlacement struct {
 	Index int

@@ -10,7 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
@@ -180,7 +180,7 @@ func (b *board) nodes() []*cluster.Node {
 
 // place fills a draft with all tasks of a gang, and reports whether they fit. Invalid: they exceed
 // one transaction.
-func (b *board) place(d *scheduler.Draft, g *gang, nodes []*cluster.Node, now time.Time) (fits bool, err error) {
+func (b *board) place(d *draft.Draft, g *gang, nodes []*cluster.Node, now time.Time) (fits bool, err error) {
 	g.at = never
 	if b.view.UnreadNamespace(g.id.Namespace) || !b.whole(g) {
 		return false, nil
@@ -220,7 +220,7 @@ type search struct {
 
 // find returns a node for the first allowed alternative of a task that fits anywhere; nil if there
 // is none.
-func (s *search) find(d *scheduler.Draft, g *gang, t *cluster.Task, nodes []*cluster.Node, now time.Time) (n *cluster.Node, alternative int) {
+func (s *search) find(d *draft.Draft, g *gang, t *cluster.Task, nodes []*cluster.Node, now time.Time) (n *cluster.Node, alternative int) {
 	for i, needs := range s.needs {
 		if at := grants.AllowedAt(t.Info.V, i); at > now.UnixNano() {
 			g.at = min(g.at, at)

@@ -17,7 +17,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/supervise"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -129,7 +129,7 @@ func (r *runner) decide(ctx context.Context, now time.Time) error {
 // try binds a gang if it fits, and reports whether the store has answered. Invalid: it can never be
 // bound. Any other class: the store is full.
 func (r *runner) try(ctx context.Context, g *gang, nodes []*cluster.Node, now time.Time) (answered bool, err error) {
-	d, fits := scheduler.NewDraft(r.board.view, r.store.Limits(), controlplane.NewBatch()), false
+	d, fits := draft.New(r.board.view, r.store.Limits(), controlplane.NewBatch()), false
 	err = supervise.Contain(func() (err error) {
 		fits, err = r.board.place(d, g, nodes, now)
 		return err

@@ -1,8 +1,9 @@
-package scheduler
+package draft
 
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -73,8 +74,8 @@ func (d *Draft) portsFree(n *cluster.Node, h types.Holding) bool {
 	return r.PortsFree(h)
 }
 
-// madeOfDevices reports whether rid is made of devices on n.
-func (d *Draft) madeOfDevices(n *cluster.Node, rid types.ResourceID) bool {
+// MadeOfDevices reports whether rid is made of devices on n.
+func (d *Draft) MadeOfDevices(n *cluster.Node, rid types.ResourceID) bool {
 	r := d.RoomOn(n)
 	return r.MadeOfDevices(rid)
 }
@@ -87,4 +88,46 @@ func (d *Draft) PoolShort(needs []cluster.Need) (types.ResourceID, bool) {
 		}
 	}
 	return "", false
+}
+
+// IsFree reports whether all of holds, on n, is free, including the same devices.
+func (d *Draft) IsFree(n *cluster.Node, holds []types.Holding) bool {
+	for _, h := range holds {
+		if h.Cluster {
+			if d.PoolFree(d.view.PoolOf(h.Resource)) < h.Amount {
+				return false
+			}
+			continue
+		}
+		if free, _ := d.Free(n, h.Resource); free < h.Amount {
+			return false
+		}
+		if match.IsPort(h.Resource) && !d.portsFree(n, h) {
+			return false
+		}
+		used := d.used(n, h.Resource)
+		for _, x := range h.Devices {
+			if match.ShareOf(used, x.ID)+x.Share > whole {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// EverHas reports whether n has devices for all of a Want, allocated or not, healthy or not.
+func (d *Draft) EverHas(n *cluster.Node, x grants.Want) bool {
+	r := d.RoomOn(n)
+	slots := r.EverSlots(cluster.Need{ID: x.ID}, nil)
+	return match.Divide(slots, types.MaxQuantity, x.Parts()).Sum() == x.Sum()
+}
+
+// RoomToCollect reports whether the draft has space for one more resource of a node, and for the
+// final compares of that many devices.
+func (d *Draft) RoomToCollect(devices int) bool { return d.Room(nodeCompares+2+devices, 2) }
+
+// HoldsAll reports whether a grant holds all of a wanted resource on a node. It returns false for
+// devices, because the devices may change: see collectDevices.
+func (d *Draft) HoldsAll(at *types.GrantNode, x grants.Want) bool {
+	return grants.HeldOf(at.Holds, x.ID) >= x.Sum() && !x.Chooses() && !d.MadeOfDevices(d.view.Nodes[at.Node], x.ID)
 }

@@ -1,4 +1,4 @@
-package scheduler
+package draft
 
 import (
 	"time"
@@ -19,6 +19,28 @@ func (d *Draft) reliedOn(ns string, n *cluster.Node, needs []cluster.Need) []rel
 	return d.alsoReliedOn(make([]relied, 0, 1+2*len(needs)), ns, n, needs)
 }
 
+// RelyOn makes the draft depend on what needs, placed on n, depend on besides the node.
+func (d *Draft) RelyOn(ns string, n *cluster.Node, needs []cluster.Need) {
+	for _, k := range d.reliedOn(ns, n, needs) {
+		d.Change.IfUnchanged(k.key, k.mod)
+	}
+}
+
+// CompareReservation makes the draft depend on a reservation, its grant and its namespace being
+// unchanged.
+func (d *Draft) CompareReservation(r *cluster.Reservation) {
+	ns, id := r.ID.Namespace, r.ID.ID
+	d.Change.IfUnchanged(controlplane.ReservationKey(ns, id), r.Info.Mod)
+	d.Change.IfUnchanged(controlplane.GrantKey(ns, id), r.Grant.Mod)
+	d.CompareNamespace(ns)
+}
+
+// CompareNamespace makes the draft depend on a namespace being unchanged.
+func (d *Draft) CompareNamespace(ns string) {
+	space := d.namespace(ns)
+	d.Change.IfUnchanged(space.key, space.mod)
+}
+
 // alsoReliedOn is reliedOn, appended to keys.
 func (d *Draft) alsoReliedOn(keys []relied, ns string, n *cluster.Node, needs []cluster.Need) []relied {
 	keys = append(keys, d.namespace(ns))
@@ -37,7 +59,7 @@ func (d *Draft) alsoReliedOn(keys []relied, ns string, n *cluster.Node, needs []
 		} else {
 			keys = append(keys, d.reliedOnLast.grant)
 		}
-		if x.Devices != nil || x.ID.Unscoped() != types.Port && d.madeOfDevices(n, x.ID) {
+		if x.Devices != nil || x.ID.Unscoped() != types.Port && d.MadeOfDevices(n, x.ID) {
 			add(controlplane.DevicesKey(n.Name), n.Devices.Mod)
 		}
 	}
@@ -56,9 +78,9 @@ func (d *Draft) namespace(ns string) relied {
 	return d.reliedOnLast.space
 }
 
-// compareNode makes the draft depend on the node being unchanged: alive in this session, not
+// CompareNode makes the draft depend on the node being unchanged: alive in this session, not
 // cordoned, of this capacity.
-func (d *Draft) compareNode(n *cluster.Node) {
+func (d *Draft) CompareNode(n *cluster.Node) {
 	p := d.at(n)
 	if p.eligible {
 		return
@@ -74,18 +96,18 @@ func (d *Draft) compareNode(n *cluster.Node) {
 	d.Change.If(controlplane.Compare{Key: keys.alive, Target: controlplane.CreateRevision, Revision: n.Session()})
 }
 
-// compareTask makes the draft depend on the task being unchanged: not bound by another scheduler,
+// CompareTask makes the draft depend on the task being unchanged: not bound by another scheduler,
 // not stopped.
-func (d *Draft) compareTask(t *cluster.Task) {
+func (d *Draft) CompareTask(t *cluster.Task) {
 	d.Change.If(controlplane.Compare{Key: controlplane.TaskKey(t.ID.Namespace, t.ID.ID), Revision: t.Info.Mod})
 	d.Change.If(controlplane.Compare{Key: controlplane.StatusKey(t.ID.Namespace, t.ID.ID), Revision: t.Status.Mod})
 }
 
-// manyCordons is the number of cordons above which the draft compares the cordon of each node.
+// ManyCordons is the number of cordons above which the draft compares the cordon of each node.
 // Below it, the store reads all cordons to find a new one.
-const manyCordons = 64
+const ManyCordons = 64
 
-func (d *Draft) fewCordons() bool { return d.core != nil && d.core.cordons <= manyCordons }
+func (d *Draft) fewCordons() bool { return d.hooks.Cordons != nil && d.hooks.Cordons() <= ManyCordons }
 
 // compareCordons makes the draft depend on no node having been cordoned since.
 func (d *Draft) compareCordons() {
@@ -104,7 +126,7 @@ const nodeCompares = controlplane.NodeCompares
 const manyKeys = 16
 
 // Bind adds the next attempt of t on n to the draft. needs are the vector of the chosen alternative,
-// from Vectors, and fit: see Fits and PoolShort. Of a draft of NewDraft, the caller checks that t may
+// from Vectors, and fit: see Fits and PoolShort. Of a draft of New, the caller checks that t may
 // be bound: it is visible and pending, without binding, stop or pending retry, and n is eligible.
 // Bind returns false, and changes nothing, when the attempt exceeds the limits of the transaction.
 func (d *Draft) Bind(t *cluster.Task, n *cluster.Node, alternative int, needs []cluster.Need, now time.Time) bool {
@@ -118,23 +140,23 @@ func (d *Draft) Bind(t *cluster.Task, n *cluster.Node, alternative int, needs []
 	if len(keys) > manyKeys {
 		d.Change.Grow(2 + nodeCompares + len(keys))
 	}
-	d.compareNode(n)
-	d.compareTask(t)
+	d.CompareNode(n)
+	d.CompareTask(t)
 	for _, r := range keys {
 		d.Change.IfUnchanged(r.key, r.mod)
 	}
-	d.keep(n, holds)
+	d.Keep(n, holds)
 	attempt := 1
 	if t.Status.V != nil {
 		attempt = t.Status.V.Attempt + 1
 	}
 	task, image := t.Info.V, d.view.Image(t)
-	d.put(controlplane.BindingKey(n.Name, t.ID.Namespace, t.ID.ID, attempt), &types.Binding{
+	d.Put(controlplane.BindingKey(n.Name, t.ID.Namespace, t.ID.ID, attempt), &types.Binding{
 		Session: n.Session(), Holds: holds, Alternative: alternative, Provides: task.Provides,
 		Spec: task.Spec, Bound: now.UnixNano(), MaxRun: task.MaxRun, OnDisconnect: task.OnDisconnect,
 		Deadline: task.Deadline, Image: image,
 	}, 0)
-	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &types.Status{
+	d.Put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &types.Status{
 		Phase: types.Bound, Node: n.Name, Attempt: attempt, Bound: now.UnixNano(), Image: image, Failures: failuresOf(t.Status.V),
 	}, t.Status.Mod)
 	for _, p := range task.Provides {

@@ -1,4 +1,4 @@
-package scheduler
+package draft
 
 import (
 	"fmt"
@@ -11,34 +11,34 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// verdict is what a binding needs next.
-type verdict int
+// Action is what a binding needs next.
+type Action int
 
 const (
-	nothing verdict = iota
-	release         // its end was reported
-	lose            // its node's session is over
-	stop            // the task must be stopped or evicted
-	copied          // its start, trouble or restart was reported
+	NoAction   Action = iota
+	EndExited         // its end was reported
+	EndLost           // its node's session is over
+	TellStop          // the task must be stopped or evicted
+	CopyReport        // its start, trouble or restart was reported
 )
 
-// judge decides what a binding needs next. t is its task.
-func judge(t *cluster.Task, b *cluster.Binding) verdict {
+// ActionFor decides what a binding needs next. t is its task.
+func ActionFor(t *cluster.Task, b *cluster.Binding) Action {
 	if b.Info.V == nil || t.Status.Unread() || t.Info.Unread() {
-		return nothing
+		return NoAction
 	}
 	reported := b.Report.V != nil && b.Report.V.Binding == b.Info.Create
 	switch {
 	case reported && b.Report.V.Phase == types.ReportExited:
-		return release
+		return EndExited
 	case b.Lost():
-		return lose
+		return EndLost
 	case stopOf(t, b) != nil:
-		return stop
+		return TellStop
 	case reported && tells(b.Report.V, t.Status.V):
-		return copied
+		return CopyReport
 	}
-	return nothing
+	return NoAction
 }
 
 // tells reports whether the report of an attempt that has not ended has news for its status. A slow
@@ -76,35 +76,35 @@ func stopOf(t *cluster.Task, b *cluster.Binding) *types.Stop {
 	return nil
 }
 
-// act adds the action for a verdict to the draft; false when the draft lacks space.
-func (d *Draft) act(v verdict, t *cluster.Task, b *cluster.Binding) bool {
+// Act adds the action for an action to the draft; false when the draft lacks space.
+func (d *Draft) Act(v Action, t *cluster.Task, b *cluster.Binding, now time.Time) bool {
 	holds, provides := len(b.Info.V.Holds), len(b.Info.V.Provides)
-	if !d.room(6+2*holds+provides, 4+2*holds+provides) && !d.empty() {
+	if !d.Room(6+2*holds+provides, 4+2*holds+provides) && !d.Empty() {
 		return false
 	}
 	ns, id := t.ID.Namespace, t.ID.ID
 	switch v {
-	case stop:
+	case TellStop:
 		key := controlplane.BindingKey(b.Node.Name, ns, id, b.Number)
 		d.Change.IfUnchanged(key, b.Info.Mod)
 		told := b.Info.V.Full()
 		told.Stop = stopOf(t, b)
-		d.put(key, told, b.Info.Mod)
-	case copied:
+		d.Put(key, told, b.Info.Mod)
+	case CopyReport:
 		// The binding exists as long as its report: both are deleted together.
 		d.Change.IfUnchanged(controlplane.ReportKey(b.Node.Name, ns, id, b.Number), b.Report.Mod)
 		d.Change.IfUnchanged(controlplane.StatusKey(ns, id), t.Status.Mod)
-		d.put(controlplane.StatusKey(ns, id), lasting(t.Status.V, b.Report.V), t.Status.Mod)
-	case lose:
+		d.Put(controlplane.StatusKey(ns, id), lasting(t.Status.V, b.Report.V), t.Status.Mod)
+	case EndLost:
 		d.Change.IfUnchanged(controlplane.ReportKey(b.Node.Name, ns, id, b.Number), b.Report.Mod)
 		d.Change.IfCreated(controlplane.AliveKey(b.Node.Name), b.Node.Session())
 		if b.Info.V.OnDisconnect == types.Keep {
 			d.Change.IfUnchanged(controlplane.CordonKey(b.Node.Name), b.Node.Cordon.Mod)
 		}
-		d.end(t, b, lost(t, b, d.core.now))
-	case release:
+		d.end(t, b, lost(t, b, now))
+	case EndExited:
 		s := ending(b.Info.V, b.Report.V)
-		d.core.retry(t, s)
+		retry(t, s, now)
 		d.end(t, b, s)
 		d.leaveBehind(t, b)
 	}
@@ -140,7 +140,7 @@ func lasting(was *cluster.StatusValue, r *cluster.ReportValue) *types.Status {
 }
 
 // pinned is the image by digest that every attempt of a task runs, from its status or, before that
-// has it, from a report.
+// Has it, from a report.
 func pinned(s *cluster.StatusValue, r *cluster.ReportValue) string {
 	switch {
 	case s != nil && s.Image != "":
@@ -177,16 +177,16 @@ func ending(b *cluster.BindingValue, r *cluster.ReportValue) *types.Status {
 // another report changes its status.
 func (d *Draft) end(t *cluster.Task, b *cluster.Binding, s *types.Status) {
 	ns, id := t.ID.Namespace, t.ID.ID
-	d.remove(controlplane.BindingKey(b.Node.Name, ns, id, b.Number))
+	d.Remove(controlplane.BindingKey(b.Node.Name, ns, id, b.Number))
 	if !b.Report.Absent() {
-		d.remove(controlplane.ReportKey(b.Node.Name, ns, id, b.Number))
+		d.Remove(controlplane.ReportKey(b.Node.Name, ns, id, b.Number))
 	}
 	s.Node, s.Attempt, s.Bound = b.Node.Name, b.Number, b.Info.V.Bound
 	s.Image = pinned(t.Status.V, b.Report.V)
 	s.Failures += failuresOf(t.Status.V)
-	d.put(controlplane.StatusKey(ns, id), s, t.Status.Mod)
-	d.giveBack(b.Node, b.Info.V.Holds)
-	d.keep(b.Node, b.Info.V.Holds)
+	d.Put(controlplane.StatusKey(ns, id), s, t.Status.Mod)
+	d.GiveBack(b.Node, b.Info.V.Holds)
+	d.Keep(b.Node, b.Info.V.Holds)
 	d.withdraw(b)
 	d.returnFromReleasing(b)
 }
@@ -214,8 +214,8 @@ func (d *Draft) returnFromReleasing(b *cluster.Binding) {
 		}
 		d.Change.IfUnchanged(controlplane.GrantKey(ns, name), r.Grant.Mod)
 		base := []types.Holding{grants.Base(r.Grant.V, b.Node.Name, h)}
-		d.giveBack(b.Node, base)
-		d.keep(b.Node, base)
+		d.GiveBack(b.Node, base)
+		d.Keep(b.Node, base)
 	}
 }
 
@@ -265,14 +265,14 @@ func (d *Draft) leftAt(ns, name string, b *cluster.Binding) *leftover {
 // overdue is the reason of a task that failed because its deadline passed while it waited.
 const overdue = "its deadline passed while it waited"
 
-// isOverdue reports whether the deadline of a task has passed.
-func isOverdue(t *cluster.TaskValue, now time.Time) bool {
+// IsOverdue reports whether the deadline of a task has passed.
+func IsOverdue(t *cluster.TaskValue, now time.Time) bool {
 	return t.Deadline != 0 && t.Deadline <= now.UnixNano()
 }
 
-// cancel ends an unbound task, because it was stopped or its deadline has passed.
-func (d *Draft) cancel(t *cluster.Task) bool {
-	if !d.room(2, 1) {
+// Cancel ends an unbound task, because it was stopped or its deadline has passed.
+func (d *Draft) Cancel(t *cluster.Task) bool {
+	if !d.Room(2, 1) {
 		return false
 	}
 	s := types.Status{Phase: types.Failed, Reason: overdue, Cause: types.CauseDeadline}
@@ -282,9 +282,35 @@ func (d *Draft) cancel(t *cluster.Task) bool {
 	if was := t.Status.V; was != nil {
 		s.Attempt, s.Node, s.Bound, s.Image, s.Failures = was.Attempt, was.Node, was.Bound, was.Image, was.Failures
 	}
-	d.compareTask(t)
-	d.put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &s, t.Status.Mod)
+	d.CompareTask(t)
+	d.Put(controlplane.StatusKey(t.ID.Namespace, t.ID.ID), &s, t.Status.Mod)
 	d.claim(t)
 	d.items++
 	return true
+}
+
+// retry changes the failed status s to wait for another attempt, if retries remain and the deadline
+// leaves time.
+func retry(t *cluster.Task, s *types.Status, now time.Time) {
+	task, failures := t.Info.V, failuresOf(t.Status.V)+1
+	if s.Phase != types.Failed || task == nil || task.Stop != nil || failures > task.Retries {
+		return
+	}
+	at := now.Add(types.RetryDelay(failures, time.Duration(s.Ended-s.Started))).UnixNano()
+	if task.Deadline != 0 && task.Deadline <= at {
+		return
+	}
+	if s.Reason == "" {
+		s.Reason = fmt.Sprintf("exit code %d", s.ExitCode)
+	}
+	s.Reason = types.CutReason(fmt.Sprintf("failure %d: %s", failures, s.Reason))
+	s.Phase, s.Retry = types.Pending, at
+}
+
+// failuresOf returns the number of failed attempts in a status.
+func failuresOf(s *cluster.StatusValue) int {
+	if s == nil {
+		return 0
+	}
+	return s.Failures
 }

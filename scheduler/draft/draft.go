@@ -1,9 +1,13 @@
-package scheduler
+// Package draft makes the transactions of schedulers. A Draft gathers decisions about a view: binds,
+// ends, grants, releases. It adds the compares that make each decision correct, whatever other
+// schedulers run, and it is the snapshot after its commit. It knows no queue and no order.
+package draft
 
 import (
+	"iter"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -20,8 +24,7 @@ type Draft struct {
 	// writes are the decoded effects of its operations.
 	writes []cluster.Write
 
-	chain
-	core    *Core // nil for a draft of NewDraft
+	hooks   *Hooks
 	view    *cluster.View
 	limits  controlplane.Limits
 	places  map[*cluster.Node]*place
@@ -47,28 +50,37 @@ type Draft struct {
 	keys []relied
 	// cordons reports whether the draft compares that no cordon is new.
 	cordons bool
-	// collecting is the accumulating grant, if the draft changes it.
-	collecting *collecting
-	// whole reports whether the grant last collected for holds all that it wants.
-	whole bool
-	// atOnce is the AtOnce reservation that the draft collects for or hands over.
-	atOnce *cluster.Reservation
-	// kept are the nodes of a collection: see accumulator.
-	kept    []*cluster.Node
-	held    []any // locked objects: see Core.locks
-	mine    map[any]struct{}
-	entries []*queue.Entry
+	// held are the objects that it decides about, in order; mine is their set.
+	held []any
+	mine map[any]struct{}
 	// expected is the approximate number of tasks that it will have.
 	expected int
-	// last is the node of the last task placed; nil if unknown.
-	last  *cluster.Node
-	items int
+	items    int
 	// bundles is the number of bundles it grants. It may bind as many more tasks, which draw on
 	// them.
 	bundles int
 	// ahead is the approximate size in bytes of the allocations, which are written last.
-	ahead  int
-	closed bool
+	ahead int
+}
+
+// Hooks connect a draft to the scheduler that makes it. A draft works without any of them.
+type Hooks struct {
+	// Keys returns the keys of a node, which many drafts compare.
+	Keys func(*cluster.Node) NodeKeys
+	// Behind returns the draft in flight behind which this one may draw on a pool; nil if none.
+	Behind func(*cluster.Pool) *Draft
+	// Noted is called when a decision of the draft changes how much of a resource is free on a
+	// node.
+	Noted func(*Draft, *cluster.Node, types.ResourceID)
+	// Cordons returns the number of cordoned nodes.
+	Cordons func() int
+}
+
+// NodeKeys are the keys of a node that every bind compares.
+type NodeKeys struct{ node, alive, allocated string }
+
+func KeysOf(n *cluster.Node) NodeKeys {
+	return NodeKeys{controlplane.NodeKey(n.Name), controlplane.AliveKey(n.Name), controlplane.AllocatedKey(n.Name)}
 }
 
 // Bind is one task bound to a node.
@@ -108,45 +120,119 @@ type drawn struct {
 	value []byte
 }
 
-// NewDraft returns an empty draft of a view, which must not change before Seal. limits are those of
+// New returns an empty draft of a view, which must not change before Seal. limits are those of
 // the store. batch identifies the transaction: see controlplane.NewBatch.
-func NewDraft(view *cluster.View, limits controlplane.Limits, batch uint64) *Draft {
+func New(view *cluster.View, limits controlplane.Limits, batch uint64) *Draft {
+	return NewFor(&Hooks{}, view, limits, batch, 0)
+}
+
+// NewFor is New for a scheduler with hooks, and with the approximate number of tasks that the
+// draft will have.
+func NewFor(hooks *Hooks, view *cluster.View, limits controlplane.Limits, batch uint64, expected int) *Draft {
 	return &Draft{
-		Change:  controlplane.NewChange(batch),
-		view:    view,
-		limits:  limits,
-		places:  make(map[*cluster.Node]*place, 64),
-		pools:   make(map[*cluster.Pool]*drawn),
-		granted: make(map[cluster.ID]*types.Grant),
-		left:    make(map[string]*leftover),
-		offered: make(map[types.ResourceID][]*cluster.Node),
-		mine:    make(map[any]struct{}),
+		hooks:    hooks,
+		expected: expected,
+		Change:   controlplane.NewChange(batch),
+		view:     view,
+		limits:   limits,
+		places:   make(map[*cluster.Node]*place, 64),
+		pools:    make(map[*cluster.Pool]*drawn),
+		granted:  make(map[cluster.ID]*types.Grant),
+		left:     make(map[string]*leftover),
+		offered:  make(map[types.ResourceID][]*cluster.Node),
+		mine:     make(map[any]struct{}),
 	}
 }
 
-// Grant returns the grant of a reservation that the draft grants; nil if it grants none.
-func (d *Draft) Grant(id cluster.ID) *types.Grant { return d.granted[id] }
+// Granted returns the grant of a reservation that the draft grants; nil if it grants none.
+func (d *Draft) Granted(id cluster.ID) *types.Grant { return d.granted[id] }
 
 // Clear takes every allocation of a node away.
 func (d *Draft) Clear(n *cluster.Node) { d.trial(n).alloc = &types.Allocated{} }
 
-// newDraft makes a draft of the core.
-func (c *Core) newDraft(limits controlplane.Limits, batch uint64) *Draft {
-	d := NewDraft(c.view, limits, batch)
-	d.core = c
-	d.expected = min(c.queue.ToPlace()+c.bindings.len()+c.tasks.len(), c.batch)
-	return d
-}
-
-// keysOf returns the keys of a node.
-func (d *Draft) keysOf(n *cluster.Node) nodeKeys {
-	if d.core == nil {
-		return keysOf(n)
+// KeysOf returns the keys of a node.
+func (d *Draft) keysOf(n *cluster.Node) NodeKeys {
+	if d.hooks.Keys == nil {
+		return KeysOf(n)
 	}
-	return d.core.state(n).keys
+	return d.hooks.Keys(n)
 }
 
-// claim locks x for this draft.
+// Nodes yields the nodes whose allocations the draft writes, in order.
+func (d *Draft) Nodes() iter.Seq[*cluster.Node] {
+	return func(yield func(*cluster.Node) bool) {
+		for _, p := range d.order {
+			if !yield(p.node) {
+				return
+			}
+		}
+	}
+}
+
+// NumNodes returns the number of nodes whose allocations the draft writes.
+func (d *Draft) NumNodes() int { return len(d.order) }
+
+// BindsOn returns the number of tasks that the draft binds to a node.
+func (d *Draft) BindsOn(n *cluster.Node) int { return d.trial(n).binds }
+
+// AllocatedOn returns the allocated amounts of a node, as the draft leaves it.
+func (d *Draft) AllocatedOn(n *cluster.Node) *types.Allocated { return d.trial(n).alloc }
+
+// Draws yields the pools whose allocations the draft writes, in order, and whether it does so behind
+// another draft in flight.
+func (d *Draft) Draws() iter.Seq2[*cluster.Pool, bool] {
+	return func(yield func(*cluster.Pool, bool) bool) {
+		for _, x := range d.drawn {
+			if !yield(x.pool, x.after != nil) {
+				return
+			}
+		}
+	}
+}
+
+// DrawsAny reports whether the draft writes the allocations of any pool.
+func (d *Draft) DrawsAny() bool { return len(d.drawn) > 0 }
+
+// Considers reports whether a decision of the draft looked at a pool for a change.
+func (d *Draft) Considers(p *cluster.Pool) bool { return d.pools[p] != nil }
+
+// OfferedOn returns the nodes on which the draft itself adds capacity of a resource.
+func (d *Draft) OfferedOn(rid types.ResourceID) []*cluster.Node { return d.offered[rid] }
+
+// NewlyOffered returns the resources of which the draft added capacity since the last call. The
+// result is valid until the next decision.
+func (d *Draft) NewlyOffered() []types.ResourceID {
+	fresh := d.fresh
+	d.fresh = d.fresh[:0]
+	return fresh
+}
+
+// View returns the view that the draft builds on.
+func (d *Draft) View() *cluster.View { return d.view }
+
+// Writes returns the decoded effects of the operations.
+func (d *Draft) Writes() []cluster.Write { return d.writes }
+
+// Returns reports whether the draft returns capacity.
+func (d *Draft) Returns() bool { return d.gave }
+
+// Len returns the number of decisions in the draft.
+func (d *Draft) Len() int { return d.items }
+
+// Bundles returns the number of bundles that the draft grants. It may bind as many more tasks, which
+// draw on them.
+func (d *Draft) Bundles() int { return d.bundles }
+
+// Decided returns the objects that the draft decides about, in order.
+func (d *Draft) Decided() []any { return d.held }
+
+// Decide counts a decision about x.
+func (d *Draft) Decide(x any) {
+	d.claim(x)
+	d.items++
+}
+
+// claim marks x as decided about.
 func (d *Draft) claim(x any) {
 	if _, ok := d.mine[x]; !ok {
 		d.mine[x] = struct{}{}
@@ -154,21 +240,21 @@ func (d *Draft) claim(x any) {
 	}
 }
 
-// has reports whether this draft claims x.
-func (d *Draft) has(x any) bool {
+// Has reports whether this draft decides about x.
+func (d *Draft) Has(x any) bool {
 	_, ok := d.mine[x]
 	return ok
 }
 
-// spare is the space left in a transaction for an accumulating grant and its leadership.
-const spare = 4
+// Spare is the space left in a transaction for an accumulating grant and its leadership.
+const Spare = 4
 
-// room reports whether so many more compares and operations fit. It counts the allocations of the
+// Room reports whether so many more compares and operations fit. It counts the allocations of the
 // places ahead, because they are written last.
-func (d *Draft) room(compares, ops int) bool {
+func (d *Draft) Room(compares, ops int) bool {
 	c, o := d.Change.Size()
-	c += spare
-	o += len(d.order) + len(d.drawn) + len(d.leaving) + spare
+	c += Spare
+	o += len(d.order) + len(d.drawn) + len(d.leaving) + Spare
 	return c+compares <= d.limits.Ops && o+ops <= d.limits.Ops &&
 		(d.Change.Bytes()+d.ahead)/3 < d.limits.Bytes/4
 }
@@ -176,7 +262,7 @@ func (d *Draft) room(compares, ops int) bool {
 // roomToBind reports whether one more task fits that is bound to n and relies on keys. Near the
 // limit it counts exactly, without compares already present.
 func (d *Draft) roomToBind(n *cluster.Node, keys []relied, needs []cluster.Need) bool {
-	if d.room(2+nodeCompares+len(keys)+len(needs), 3+len(needs)) {
+	if d.Room(2+nodeCompares+len(keys)+len(needs), 3+len(needs)) {
 		return true
 	}
 	compares, ops := 2, 2
@@ -193,14 +279,14 @@ func (d *Draft) roomToBind(n *cluster.Node, keys []relied, needs []cluster.Need)
 			compares, ops = compares+1, ops+1
 		}
 	}
-	return d.room(compares, ops)
+	return d.Room(compares, ops)
 }
 
-// empty reports whether there is nothing to commit.
-func (d *Draft) empty() bool { return d.items == 0 }
+// Empty reports whether there is nothing to commit.
+func (d *Draft) Empty() bool { return d.items == 0 }
 
-// put writes a value of a key that was compared with revision mod; mod 0 creates the key.
-func (d *Draft) put(key string, m types.Message, mod int64) {
+// Put writes a value of a key that was compared with revision mod; mod 0 creates the key.
+func (d *Draft) Put(key string, m types.Message, mod int64) {
 	if d.writes == nil {
 		d.makeRoom()
 	}
@@ -216,8 +302,8 @@ func (d *Draft) makeRoom() {
 	d.Change.Expect(min(d.limits.Ops, 4*d.expected), ops)
 }
 
-// remove deletes a key.
-func (d *Draft) remove(key string) {
+// Remove deletes a key.
+func (d *Draft) Remove(key string) {
 	d.Change.Delete(key)
 	d.writes = append(d.writes, cluster.Write{Key: key})
 }
@@ -310,8 +396,8 @@ func (d *Draft) Take(n *cluster.Node, holds []types.Holding) {
 	}
 }
 
-// giveBack counts holds as free on n.
-func (d *Draft) giveBack(n *cluster.Node, holds []types.Holding) {
+// GiveBack counts holds as free on n.
+func (d *Draft) GiveBack(n *cluster.Node, holds []types.Holding) {
 	d.gave = true
 	d.Undo(n, holds)
 }
@@ -326,10 +412,9 @@ func (d *Draft) Undo(n *cluster.Node, holds []types.Holding) {
 
 // noted tells the index how much of rid is free on n.
 func (d *Draft) noted(n *cluster.Node, rid types.ResourceID) {
-	if d.core == nil {
-		return
+	if d.hooks.Noted != nil {
+		d.hooks.Noted(d, n, rid)
 	}
-	d.core.noteOf(d, n, rid)
 }
 
 // account returns the account of h, held on n. A deleted pool counts as long as tasks hold any of
@@ -341,8 +426,8 @@ func (d *Draft) account(n *cluster.Node, h types.Holding) *types.Allocated {
 	return d.trialPool(d.view.PoolOf(h.Resource)).alloc
 }
 
-// keep commits the trial on n, and on the pools of holds.
-func (d *Draft) keep(n *cluster.Node, holds []types.Holding) {
+// Keep commits the trial on n, and on the pools of holds.
+func (d *Draft) Keep(n *cluster.Node, holds []types.Holding) {
 	d.at(n)
 	for _, h := range holds {
 		if h.Cluster {
@@ -371,7 +456,7 @@ func (d *Draft) offer(n *cluster.Node, rid types.ResourceID, q types.Quantity) {
 // to the draft after it.
 func (d *Draft) Seal() controlplane.Txn {
 	for _, p := range d.order {
-		d.put(d.keysOf(p.node).allocated, p.alloc, p.node.Allocated.Mod)
+		d.Put(d.keysOf(p.node).allocated, p.alloc, p.node.Allocated.Mod)
 	}
 	for _, x := range d.drawn {
 		ns, name, _ := x.pool.ID.Split()
@@ -379,12 +464,30 @@ func (d *Draft) Seal() controlplane.Txn {
 		if x.after != nil {
 			mod = -1 // the key exists
 		}
-		d.put(controlplane.PoolKey(ns, name), x.alloc, mod)
+		d.Put(controlplane.PoolKey(ns, name), x.alloc, mod)
 		x.value = d.writes[len(d.writes)-1].Encoded
 	}
-	d.sealCollecting()
 	for _, key := range d.leaving {
-		d.put(key, d.left[key].Provided, d.left[key].mod)
+		d.Put(key, d.left[key].Provided, d.left[key].mod)
 	}
 	return d.Change.Txn()
+}
+
+// leftOf returns the allocated amounts of a pool: as left by the draft behind which d can draw on
+// it, otherwise as in the view.
+func (d *Draft) leftOf(p *cluster.Pool) (alloc *types.Allocated, after *Draft) {
+	if d.hooks.Behind != nil {
+		if h := d.hooks.Behind(p); h != nil {
+			return h.pools[p].alloc, h
+		}
+	}
+	return p.Allocated.V, nil
+}
+
+// assume compares a pool with the value that the previous draft puts.
+func (d *Draft) assume(x *drawn) {
+	ns, name, _ := x.pool.ID.Split()
+	d.Change.If(controlplane.Compare{
+		Key: controlplane.PoolKey(ns, name), Target: controlplane.Value, Content: string(x.after.pools[x.pool].value),
+	})
 }
