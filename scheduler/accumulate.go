@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -44,12 +45,6 @@ type accumulator struct {
 	// skipped reports whether the search omitted something in flight.
 	skipped bool
 	busy    queue.Key // as last seen
-	// kept counts, by node, the collections in flight, and the reservations being granted there in
-	// several transactions. Until those are answered, newly free capacity there is unknown and must
-	// not go to other work.
-	kept map[*cluster.Node]int
-	// avoided are the nodes of the accumulating reservation while higher-ranked work is placed.
-	avoided []*cluster.Node
 	// atOnce are the reservations that collect at once; some may be outdated.
 	atOnce map[cluster.ID]struct{}
 	// refused are those in atOnce whose draft was too large for the store, with the revision of
@@ -146,7 +141,7 @@ func (c *Core) begin(d *Transaction, aged []claimant) {
 // searchDue reports whether a search is due: something has changed, and the last search was at
 // least searchEvery ago.
 func (c *Core) searchDue(s *paced) bool {
-	if s.seen == c.base+len(c.changed) {
+	if s.seen == c.nodes.End() {
 		return false
 	}
 	if at := s.at + int64(searchEvery); at > c.now.UnixNano() {
@@ -160,7 +155,7 @@ func (c *Core) searchDue(s *paced) bool {
 func (c *Core) maySearch(s *paced) bool {
 	due := c.searchDue(s)
 	if due {
-		*s = paced{c.now.UnixNano(), c.base + len(c.changed)}
+		*s = paced{c.now.UnixNano(), c.nodes.End()}
 	}
 	return due
 }
@@ -186,7 +181,7 @@ func (c *Core) accumulateFor(d *Transaction, x claimant) bool {
 	if c.complete(d, x) {
 		return true
 	}
-	end := c.base + len(c.changed)
+	end := c.nodes.End()
 	stuck := c.isStuck(x)
 	// Work that ends in this draft frees capacity that must not go to others first.
 	if c.accum.busy == x.key() && c.accum.seen == end && d.NumNodes() == 0 && !stuck {
@@ -273,16 +268,15 @@ func (c *Core) elsewhere(d *Transaction, r *cluster.Reservation) bool {
 	}
 	c.maySearch(&c.accum.places)
 	c.releaseGrant(d, g)
-	p := packing{core: c, draft: d.Draft, spots: grants.BundleOrder(c.view, r)}
-	p.looks = looksBack + len(p.spots)
-	if placed := p.place(0); !placed || !d.Grant(r, p.spots, 2*len(g.Nodes)+1) {
-		for _, x := range p.spots {
+	p := search.NewPacking(c.nodes, d.Draft, grants.BundleOrder(c.view, r))
+	if placed := p.Place(); !placed || !d.Grant(r, p.Spots, 2*len(g.Nodes)+1) {
+		for _, x := range p.Spots {
 			if placed {
 				d.GiveBack(x.Node, x.Holds)
 			}
 		}
 		c.reacquireGrant(d, g)
-		if p.skipped {
+		if p.Skipped {
 			c.accum.places.seen = -1 // nodes in flight may fit once they are answered
 		}
 		return false
@@ -305,40 +299,17 @@ func (c *Core) inFlightOf(g *types.Grant) bool {
 }
 
 // keep closes the nodes of a collection in flight to other work.
-func (a *accumulator) keep(d *Transaction) {
+func (c *Core) keep(d *Transaction) {
 	if d.collecting != nil {
 		for _, at := range d.collecting.g.Nodes {
 			d.kept = append(d.kept, d.View().Nodes[at.Node])
 		}
 	}
-	a.keepNodes(d.kept)
+	c.nodes.Keep(d.kept)
 }
 
 // unkeep opens them again once the collection is answered.
-func (a *accumulator) unkeep(d *Transaction) { a.unkeepNodes(d.kept) }
-
-// keepNodes closes nodes to other placements.
-func (a *accumulator) keepNodes(nodes []*cluster.Node) {
-	if a.kept == nil {
-		a.kept = make(map[*cluster.Node]int)
-	}
-	for _, n := range nodes {
-		a.kept[n]++
-	}
-}
-
-func (a *accumulator) unkeepNodes(nodes []*cluster.Node) {
-	for _, n := range nodes {
-		if a.kept[n]--; a.kept[n] == 0 {
-			delete(a.kept, n)
-		}
-	}
-}
-
-// closed reports whether placements on n must wait for an answer.
-func (c *Core) closed(n *cluster.Node) bool {
-	return len(c.accum.kept) > 0 && c.accum.kept[n] > 0 || c.locked(n)
-}
+func (c *Core) unkeep(d *Transaction) { c.nodes.Unkeep(d.kept) }
 
 // accumulating returns the current claimant; false if there is none.
 func (c *Core) accumulating() (claimant, bool) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
@@ -295,24 +294,5 @@ func TestSearchesAreRare(t *testing.T) {
 	}
 	if at := b.core.Wake(); at.UnixNano() != first+int64(searchEvery) {
 		t.Errorf("it wakes at %s", at)
-	}
-}
-
-// TestBundlesAreSearchedForInTurn: the search for a bundle continues after the node of the previous
-// one.
-func TestBundlesAreSearchedForInTurn(t *testing.T) {
-	b := newBench(t, Config{})
-	for i := range 200 {
-		b.node(fmt.Sprintf("n%03d", i), 1000)
-	}
-	r := &types.Reservation{}
-	for range 100 {
-		r.Bundles = append(r.Bundles, bundleOf(map[string]types.Quantity{"cpu": 1000}))
-	}
-	b.see()
-	p := packing{core: b.core, draft: draft.New(b.core.view, b.store.Limits(), 1)}
-	p.spots = grants.BundleOrder(b.core.view, &cluster.Reservation{ID: clusterID("d", "r"), Info: cluster.Cell[types.Reservation]{V: r}})
-	if p.looks = looksBack; !p.place(0) || b.core.window.cursor == 0 {
-		t.Error("it begins where it began")
 	}
 }

@@ -22,6 +22,7 @@ import (
 func fragile(cfg Config) *Core {
 	c := New(cfg)
 	c.awaited, c.rng = nil, nil
+	c.lookAt(c.view)
 	return c
 }
 
@@ -49,7 +50,7 @@ func TestPanicSetsItsItemAside(t *testing.T) {
 		for id, want := range map[string]string{"before": "bound on n1", "after": "bound on n1", "seen": "pending on n1", "placed": "pending"} {
 			b.expect(id, want)
 		}
-		for id, file := range map[string]string{"seen": "retry.go", "placed": "place.go"} {
+		for id, file := range map[string]string{"seen": "retry.go", "placed": "find.go"} {
 			told := logs.FilterMessage("deciding panicked: its item is set aside until it changes").Filter(func(e observer.LoggedEntry) bool {
 				return e.ContextMap()["path"] == controlplane.TaskKey("d", id) && strings.Contains(e.ContextMap()["error"].(string), file)
 			})

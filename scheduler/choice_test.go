@@ -11,6 +11,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/scheduler/schedulertest"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -46,15 +47,15 @@ func repeat(q types.Quantity, n int) []types.Quantity {
 // ones.
 func TestPlacement(t *testing.T) {
 	for _, x := range []struct {
-		placement           Choice
+		placement           search.Choice
 		nodes, tasks, wants int
 	}{
 		{"", 10, 10, 10},
-		{Spread, 10, 10, 10},
-		{Pack, 10, 10, 3},
-		{Pack, 10, 12, 3},
-		{Spread, 1000, 250, 250},
-		{Pack, 1000, 400, 100},
+		{search.Spread, 10, 10, 10},
+		{search.Pack, 10, 10, 3},
+		{search.Pack, 10, 12, 3},
+		{search.Spread, 1000, 250, 250},
+		{search.Pack, 1000, 400, 100},
 	} {
 		v := schedulertest.Snapshot(t, append(equalNodes(x.nodes), cores("t", repeat(1, x.tasks)...)...)...)
 		used := make(map[string]int)
@@ -72,7 +73,7 @@ func TestPlacement(t *testing.T) {
 func TestPackKeepsRoomForTheLarge(t *testing.T) {
 	kvs := append(equalNodes(4), cores("small", 1, 1, 1, 1, 1, 1)...)
 	kvs = append(kvs, controlplane.TaskKey("a", "zlarge"), &types.Task{Requests: schedulertest.Vector(4000, 0), Submitted: 100})
-	for placement, waits := range map[Choice]int{Spread: 1, Pack: 0} {
+	for placement, waits := range map[search.Choice]int{search.Spread: 1, search.Pack: 0} {
 		if got := Schedule(schedulertest.Snapshot(t, kvs...), Config{Placement: placement}, time.Unix(1, 0)); len(got.Waiting) != waits {
 			t.Errorf("%s: %v wait", placement, got.Waiting)
 		}
@@ -83,7 +84,7 @@ func TestPackKeepsRoomForTheLarge(t *testing.T) {
 // others.
 func TestPlacementIsReplayable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := Config{Seed: rapid.Uint64().Draw(t, "seed"), Placement: rapid.SampledFrom([]Choice{Spread, Pack}).Draw(t, "placement")}
+		cfg := Config{Seed: rapid.Uint64().Draw(t, "seed"), Placement: rapid.SampledFrom([]search.Choice{search.Spread, search.Pack}).Draw(t, "placement")}
 		var asked []types.Quantity
 		for range rapid.IntRange(0, 40).Draw(t, "tasks") {
 			asked = append(asked, types.Quantity(rapid.IntRange(1, 4).Draw(t, "cores")))
@@ -107,7 +108,7 @@ func TestPlacementIsReplayable(t *testing.T) {
 // TestTheNodeWithNearerDevices: of two nodes that fit, the one with linked devices wins, although
 // more of it is allocated.
 func TestTheNodeWithNearerDevices(t *testing.T) {
-	for _, placement := range []Choice{Spread, Pack} {
+	for _, placement := range []search.Choice{search.Spread, search.Pack} {
 		b := newBench(t, Config{Placement: placement})
 		for _, node := range []string{"n1", "n2", "n3"} {
 			b.node(node, 1000)
@@ -134,7 +135,7 @@ func TestPlacementValidate(t *testing.T) {
 	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), `placement: "tight" is unknown: give spread or pack`) {
 		t.Error(err)
 	}
-	for _, c := range []Choice{"", Spread, Pack} {
+	for _, c := range []search.Choice{"", search.Spread, search.Pack} {
 		if err := (Config{Placement: c}).Validate(); err != nil {
 			t.Error(c, err)
 		}
@@ -149,7 +150,7 @@ func BenchmarkPlacement(b *testing.B) {
 		kvs = append(kvs, controlplane.TaskKey("a", fmt.Sprintf("t%05d", i)), t)
 	}
 	v := schedulertest.Snapshot(b, kvs...)
-	for _, placement := range []Choice{Spread, Pack} {
+	for _, placement := range []search.Choice{search.Spread, search.Pack} {
 		b.Run(string(placement), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

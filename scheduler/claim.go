@@ -113,8 +113,8 @@ func (c *Core) bindClaimant(d *Transaction, x claimant) bool {
 	n := c.fitsWhereItCollects(d, g, needs)
 	if n == nil && begins {
 		once := queue.NewShape()
-		once.Cursor = c.rng.IntN(len(c.nodes) + 1)
-		n, _, _ = c.find(d.Draft, once, needs)
+		once.Cursor = c.rng.IntN(len(c.nodes.All()) + 1)
+		n, _, _ = c.nodes.Find(d.Draft, once, needs)
 	}
 	if n == nil || !d.Bind(x.task, n, 0, needs, c.now) {
 		c.reacquireGrant(d, g)
@@ -167,7 +167,7 @@ func (c *Core) placeClaimant(d *Transaction, s *queue.Shape, r *cluster.Reservat
 func (c *Core) releaseGrant(d *Transaction, g *types.Grant) {
 	d.ReleaseGrant(g)
 	for _, at := range g.Nodes {
-		c.note(d.Draft, c.view.Nodes[at.Node])
+		c.nodes.Note(d.Draft, c.view.Nodes[at.Node])
 	}
 }
 
@@ -175,6 +175,6 @@ func (c *Core) releaseGrant(d *Transaction, g *types.Grant) {
 func (c *Core) reacquireGrant(d *Transaction, g *types.Grant) {
 	d.ReacquireGrant(g)
 	for _, at := range g.Nodes {
-		c.note(d.Draft, c.view.Nodes[at.Node])
+		c.nodes.Note(d.Draft, c.view.Nodes[at.Node])
 	}
 }

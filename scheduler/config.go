@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -31,8 +32,8 @@ type Config struct {
 	// Seed makes the choice among equal nodes reproducible, and the ids of the transactions. A Core
 	// driven without Run needs a seed that was never used before.
 	Seed uint64
-	// Placement selects among the nodes that fit; the default is Spread.
-	Placement Choice
+	// Placement selects among the nodes that fit; the default is search.Spread.
+	Placement search.Choice
 	// Limits are the limits of the store.
 	Limits controlplane.Limits
 	// BatchTasks bounds the tasks of one transaction. Larger transactions cost less per task, but a

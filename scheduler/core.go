@@ -8,9 +8,9 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/heap"
-	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/queue"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -26,31 +26,19 @@ import (
 // reservations. So transactions of one Core never conflict with one another. All state derives from
 // the view: a Core that starts with the same keys continues where a killed one stopped.
 type Core struct {
-	cfg    Config
-	view   *cluster.View
-	folds  bool // whether to compact waiting tasks: only with an own view
-	queue  *queue.Queue
-	window window
-	rng    *rand.Rand
-	now    time.Time
+	cfg   Config
+	view  *cluster.View
+	folds bool // whether to compact waiting tasks: only with an own view
+	queue *queue.Queue
+	rng   *rand.Rand
+	now   time.Time
 	// newBatch returns the id of the next transaction, unique among all schedulers and times.
 	newBatch func() uint64
 
-	// nodes are the registered nodes, in order of arrival.
-	nodes []*cluster.Node
+	nodes *search.Nodes
 	// states are indexed by Node.Serial.
 	states []*nodeState
-	// index is indexed by the position of a node in nodes. labelled are the nodes that a placement
-	// other than by name allows.
-	index    match.Index
-	blank    *draft.Draft // an empty draft: the state of the view
-	hooks    draft.Hooks
-	cordons  int // number of cordoned nodes
-	labelled map[types.ResourceID][]*cluster.Node
-
-	// changed is the log of nodes that gained capacity; base is the position of its first entry.
-	changed []*cluster.Node
-	base    int
+	hooks  draft.Hooks
 
 	// bindings, tasks and reservations are objects to recheck.
 	bindings     fifo[*cluster.Binding]
@@ -101,16 +89,8 @@ type nodeState struct {
 	eligible bool
 	session  int64
 	dead     bool
-	pos      int // in Core.nodes, -1 if not registered
-	// placements are the placements that its labels make.
-	placements []types.ResourceID
-	cordoned   bool
-	// locked reports whether the node is in flight; waiters are rechecked once it is not.
-	locked  bool
+	// waiters are rechecked once the node is no longer in flight.
 	waiters []any
-	// keys are cached, because many transactions compare them.
-	keys   draft.NodeKeys
-	itself [1]*cluster.Node
 }
 
 // behind is a refused draft whose refusing state the view has not reached.
@@ -131,7 +111,6 @@ func New(cfg Config) *Core {
 		queue:    queue.New(),
 		rng:      rng,
 		newBatch: func() uint64 { return rng.Uint64() | 1 },
-		labelled: make(map[types.ResourceID][]*cluster.Node),
 		locks:    make(map[any][]any),
 		drawing:  make(map[*cluster.Pool][]*Transaction),
 		depth:    depth{most: deepest},
@@ -140,7 +119,6 @@ func New(cfg Config) *Core {
 		alone:    make(map[cluster.ID]struct{}),
 		loss:     losses{tokens: cfg.LossRate},
 	}
-	c.hooks = c.draftHooks()
 	c.lookAt(cluster.New())
 	c.folds = true
 	return c
@@ -148,7 +126,12 @@ func New(cfg Config) *Core {
 
 // lookAt sets the view of the core.
 func (c *Core) lookAt(v *cluster.View) {
-	c.view, c.blank, c.folds = v, draft.New(v, controlplane.Limits{}, 0), false
+	c.view, c.folds = v, false
+	c.nodes = search.New(v, search.Config{
+		Choice: c.cfg.Placement, Rng: c.rng,
+		Part: c.part, ToPlace: c.queue.ToPlace, PoolInFlight: c.poolInFlight,
+	})
+	c.hooks = c.draftHooks()
 }
 
 // View returns the core's view of the cluster. Read it only between calls.
@@ -383,7 +366,7 @@ func (c *Core) forget(d *Transaction, inVain bool) {
 // free after all.
 func (c *Core) giveUp(d *Transaction) {
 	for n := range d.Nodes() {
-		c.note(nil, n)
+		c.nodes.Note(nil, n)
 		if n.Eligible() {
 			c.wakeNode(n)
 		}

@@ -118,10 +118,10 @@ func (c *Core) followGranting(id cluster.ID) {
 			c.granting = make(map[cluster.ID]*types.Grant)
 		}
 		c.granting[id] = is
-		c.accum.keepNodes(c.nodesOf(is))
+		c.nodes.Keep(c.nodesOf(is))
 	}
 	if was != nil {
-		c.accum.unkeepNodes(c.nodesOf(was))
+		c.nodes.Unkeep(c.nodesOf(was))
 		c.queue.Unstall()
 	}
 }

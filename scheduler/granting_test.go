@@ -90,8 +90,8 @@ func (b *bench) nothingHeld() {
 			b.t.Errorf("%s: %v", name, n.Allocated.V.Holds)
 		}
 	}
-	if len(b.core.view.Leaders)+len(b.core.granting)+len(b.core.accum.kept) > 0 {
-		b.t.Errorf("leaders %v, %d being granted, %d nodes kept", b.core.view.Leaders, len(b.core.granting), len(b.core.accum.kept))
+	if len(b.core.view.Leaders)+len(b.core.granting)+b.core.nodes.Kept() > 0 {
+		b.t.Errorf("leaders %v, %d being granted, %d nodes kept", b.core.view.Leaders, len(b.core.granting), b.core.nodes.Kept())
 	}
 }
 

@@ -101,17 +101,17 @@ func (m *indexModel) check(t *rapid.T) {
 	m.other.settle()
 	m.settle()
 	c := m.core
-	for pos, n := range c.nodes {
-		room := c.blank.RoomOn(n)
-		if err := c.index.Check(pos, &room); err != nil || c.index.Locked(pos) {
-			t.Fatalf("%s: %v; locked %t", n.Name, err, c.index.Locked(pos))
+	for pos, n := range c.nodes.All() {
+		room := c.nodes.Blank().RoomOn(n)
+		if err := c.nodes.Index().Check(pos, &room); err != nil || c.nodes.Index().Locked(pos) {
+			t.Fatalf("%s: %v; locked %t", n.Name, err, c.nodes.Index().Locked(pos))
 		}
-		if !n.Eligible() || n.Devices.V == nil || !c.index.Has(types.GPU) || room.Capacity(types.GPU) == 0 {
+		if !n.Eligible() || n.Devices.V == nil || !c.nodes.Index().Has(types.GPU) || room.Capacity(types.GPU) == 0 {
 			continue
 		}
 		for _, q := range []types.Quantity{100, 500, 1000, 2000, 3000} {
 			var some [8]match.Filter
-			if fits := room.Fits(needsOf(types.GPU, q)); match.Passes(c.index.Filters(needsOf(types.GPU, q), some[:0]), pos) != fits {
+			if fits := room.Fits(needsOf(types.GPU, q)); match.Passes(c.nodes.Index().Filters(needsOf(types.GPU, q), some[:0]), pos) != fits {
 				t.Fatalf("%d gpu fit on %s: %t", q, n.Name, fits)
 			}
 		}
@@ -142,7 +142,7 @@ func TestNodesTakeTurns(t *testing.T) {
 		b.task(fmt.Sprint("t", i), map[string]types.Quantity{"cpu": types.Quantity(100 + i)})
 	}
 	b.settle()
-	for _, n := range b.core.nodes {
+	for _, n := range b.core.nodes.All() {
 		if k := len(n.Bindings); k > 5 {
 			t.Errorf("%s has %d", n.Name, k)
 		}
@@ -170,7 +170,7 @@ func TestManyTasksShareNodes(t *testing.T) {
 	}
 	b.done(d, res)
 	b.settle()
-	for _, n := range b.core.nodes {
+	for _, n := range b.core.nodes.All() {
 		if k := len(n.Bindings); k < 5 || k > 15 {
 			t.Errorf("%s has %d", n.Name, k)
 		}

@@ -6,7 +6,7 @@ import "github.com/escher-sched/escher/controlplane/cluster"
 func (c *Core) lock(d *Transaction) {
 	c.queueUp(d)
 	for n := range d.Nodes() {
-		c.setLocked(n, true)
+		c.nodes.SetLocked(n, true)
 	}
 	for _, x := range d.Decided() {
 		if _, ok := c.locks[x]; !ok {
@@ -16,13 +16,14 @@ func (c *Core) lock(d *Transaction) {
 			c.drawing[p] = append(c.drawing[p], d)
 		}
 	}
-	c.accum.keep(d)
+	c.keep(d)
 }
 
 // unlock releases the locks of the draft and rechecks what waited for them.
 func (c *Core) unlock(d *Transaction) {
 	for n := range d.Nodes() {
-		s := c.setLocked(n, false)
+		c.nodes.SetLocked(n, false)
+		s := c.state(n)
 		waiters := s.waiters
 		s.waiters = nil
 		c.lookAgain(waiters)
@@ -43,19 +44,11 @@ func (c *Core) unlock(d *Transaction) {
 		delete(c.locks, x)
 		c.lookAgain(waiters)
 	}
-	c.accum.unkeep(d)
+	c.unkeep(d)
 	c.queue.Unstall()
 	if c.accum.skipped {
 		c.accumulateAgain()
 	}
-}
-
-func (c *Core) setLocked(n *cluster.Node, locked bool) *nodeState {
-	s := c.state(n)
-	if s.locked = locked; s.pos >= 0 {
-		c.index.SetLocked(s.pos, locked)
-	}
-	return s
 }
 
 func (c *Core) lookAgain(waiters []any) {
@@ -67,7 +60,7 @@ func (c *Core) lookAgain(waiters []any) {
 // locked reports whether x is in flight.
 func (c *Core) locked(x any) bool {
 	if n, ok := x.(*cluster.Node); ok {
-		return c.state(n).locked
+		return c.nodes.Locked(n)
 	}
 	_, ok := c.locks[x]
 	return ok
@@ -76,11 +69,12 @@ func (c *Core) locked(x any) bool {
 // whenUnlocked rechecks w once x is no longer in flight; false if x is not in flight.
 func (c *Core) whenUnlocked(x, w any) bool {
 	if n, ok := x.(*cluster.Node); ok {
-		s := c.state(n)
-		if s.locked {
+		locked := c.nodes.Locked(n)
+		if locked {
+			s := c.state(n)
 			s.waiters = append(s.waiters, w)
 		}
-		return s.locked
+		return locked
 	}
 	waiters, ok := c.locks[x]
 	if ok {

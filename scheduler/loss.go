@@ -95,7 +95,7 @@ func (c *Core) inStorm() bool {
 			recent++
 		}
 	}
-	there := len(c.nodes) - (len(l.gone) - recent)
+	there := len(c.nodes.All()) - (len(l.gone) - recent)
 	l.storming, l.asked = recent >= StormNodes && 2*recent > there, c.now
 	return l.storming
 }

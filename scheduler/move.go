@@ -7,6 +7,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -85,17 +86,16 @@ func (c *Core) placeMoveFrom(d *Transaction, r *cluster.Reservation, nodes []typ
 	if c.inFlightOf(from) {
 		return stalled, nil
 	}
-	p := packing{core: c, draft: d.Draft, spots: grants.PlacementsOn(c.view, r, from)}
-	if !d.Empty() && !d.RoomForGang(len(p.spots)+len(nodes)) {
+	p := search.NewPacking(c.nodes, d.Draft, grants.PlacementsOn(c.view, r, from))
+	if !d.Empty() && !d.RoomForGang(len(p.Spots)+len(nodes)) {
 		return full, nil
 	}
-	p.looks = looksBack + len(p.spots)
 	c.releaseGrant(d, from)
-	fits := p.place(0)
-	if fits && d.Move(r, from, p.spots) {
+	fits := p.Place()
+	if fits && d.Move(r, from, p.Spots) {
 		return placed, nil
 	}
-	for _, x := range p.spots {
+	for _, x := range p.Spots {
 		if fits {
 			d.Undo(x.Node, x.Holds)
 		}
@@ -106,8 +106,8 @@ func (c *Core) placeMoveFrom(d *Transaction, r *cluster.Reservation, nodes []typ
 		return full, nil
 	case fits && len(nodes) > 1:
 		return c.placeMoveFrom(d, r, nodes[:len(nodes)/2])
-	case p.skipped:
+	case p.Skipped:
 		return stalled, nil
 	}
-	return noFit, grants.AllIDs(p.spots)
+	return noFit, grants.AllIDs(p.Spots)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -142,21 +143,20 @@ func (c *Core) fitsInstead(at collected, n *cluster.Node, needs []cluster.Need) 
 // grantCollected grants a reservation that fits with collected capacity, if it precedes the
 // claimant.
 func (c *Core) grantCollected(d *Transaction, r *cluster.Reservation) (outcome, []types.ResourceID) {
-	p := packing{core: c, draft: d.Draft, spots: grants.BundleOrder(c.view, r)}
+	p := search.NewPacking(c.nodes, d.Draft, grants.BundleOrder(c.view, r))
 	at, ok := c.collected(d)
 	if !ok || !at.x.outrankedBy(c.queue.Entry(queue.Key{ID: r.ID, Reservation: true})) {
-		return noFit, grants.AllIDs(p.spots)
+		return noFit, grants.AllIDs(p.Spots)
 	}
 	if c.isInFlight(at) {
 		return stalled, nil
 	}
-	p.looks = looksBack + len(p.spots)
 	fits := false
 	done := c.lend(d, at, func() bool {
-		if fits = p.place(0); !fits || d.Grant(r, p.spots, 4+4*min(len(p.spots), len(at.g.Nodes))) {
+		if fits = p.Place(); !fits || d.Grant(r, p.Spots, 4+4*min(len(p.Spots), len(at.g.Nodes))) {
 			return fits
 		}
-		for _, x := range p.spots {
+		for _, x := range p.Spots {
 			d.Undo(x.Node, x.Holds)
 		}
 		return false
@@ -169,10 +169,10 @@ func (c *Core) grantCollected(d *Transaction, r *cluster.Reservation) (outcome, 
 	case fits: // one transaction cannot hold both: return all collected capacity first
 		c.dissolve(d, at.x)
 		return stalled, nil
-	case p.skipped:
+	case p.Skipped:
 		return stalled, nil
 	}
-	return noFit, grants.AllIDs(p.spots)
+	return noFit, grants.AllIDs(p.Spots)
 }
 
 // lend returns the collected capacity, calls place, and takes back the remainder; if place fails,
@@ -202,7 +202,7 @@ func (c *Core) lend(d *Transaction, at collected, place func() bool) bool {
 			on.Holds = nil
 			c.collectOn(d, at.x.Reservation, on, grants.Wanted(c.view, at.x.Reservation, bundles[on.Node]))
 		}
-		c.note(d.Draft, n)
+		c.nodes.Note(d.Draft, n)
 	}
 	if d.collecting == nil {
 		d.accumulate(c.view, at.x, after)
@@ -218,10 +218,10 @@ func (c *Core) placeOutranking(d *Transaction, x claimant) {
 	limit := entryOf(x)
 	c.wakeOutranking(d, x)
 	if x.Grant.V != nil {
-		c.accum.avoided = c.nodesOf(x.Grant.V)
+		c.nodes.Avoid(c.nodesOf(x.Grant.V))
 	}
 	c.placeUntil(d, limit)
-	c.accum.avoided = nil
+	c.nodes.Avoid(nil)
 	if s := c.queue.First(); d.collecting != nil || s != nil && s.Head().Before(limit) {
 		c.first, d.closed = true, true
 	}

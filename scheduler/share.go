@@ -120,7 +120,7 @@ func (c *Core) touchScheduler(name string) {
 // at the same time.
 func (c *Core) part() (from, to int) {
 	if !c.cfg.Shared {
-		return 0, len(c.nodes)
+		return 0, len(c.nodes.All())
 	}
 	x := &c.shared
 	if x.of == 0 {
@@ -132,7 +132,7 @@ func (c *Core) part() (from, to int) {
 		}
 		x.rank = min(x.rank, x.of-1)
 	}
-	return x.rank * len(c.nodes) / x.of, (x.rank + 1) * len(c.nodes) / x.of
+	return x.rank * len(c.nodes.All()) / x.of, (x.rank + 1) * len(c.nodes.All()) / x.of
 }
 
 // moved returns the namespaces that changed hands.

@@ -96,7 +96,7 @@ func TestWhatIsInFlightLeavesThePart(t *testing.T) {
 	}
 	for _, d := range drafts {
 		for n := range d.Nodes() {
-			if pos := first.core.state(n).pos; pos < from || pos >= to {
+			if pos := first.core.nodes.Pos(n); pos < from || pos >= to {
 				t.Errorf("%s is another scheduler's", n.Name)
 			}
 		}

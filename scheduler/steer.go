@@ -65,17 +65,9 @@ func (c *Core) mayGoBeside(s *queue.Shape) bool {
 func (c *Core) steer(s *queue.Shape, t *cluster.Task) {
 	for _, r := range t.Info.V.Requests {
 		c.text = types.AppendResolved(c.text[:0], t.ID.Namespace, r.Name)
-		if n := c.onlyAt(types.ResourceID(c.text)); n != nil {
+		if n := c.nodes.OnlyAt(types.ResourceID(c.text)); n != nil {
 			c.queue.Pin(s, n.Serial)
 			return
 		}
 	}
-}
-
-// onlyAt returns the one node that may have some of rid; nil if there are several or none.
-func (c *Core) onlyAt(rid types.ResourceID) *cluster.Node {
-	if at, limited := c.limited(rid); limited && len(at) == 1 {
-		return at[0]
-	}
-	return nil
 }

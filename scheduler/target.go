@@ -192,7 +192,7 @@ func (c *Core) giveUpLost(d *Transaction, r *cluster.Reservation, g *types.Grant
 func (c *Core) target(d *Transaction, g *types.Grant, needs []cluster.Need, wanted map[string]*wants, lacked map[shortage]bool) *cluster.Node {
 	var best *cluster.Node
 	var most float64
-	for _, n := range c.nodes {
+	for _, n := range c.nodes.All() {
 		if _, left := c.accum.left[n.Name]; left || !n.Eligible() || anyLacked(lacked, n.Name, needs) || !c.largeEnough(d, n, needs, wanted[n.Name]) {
 			continue
 		}

@@ -1,11 +1,8 @@
 package scheduler
 
 import (
-	"slices"
-
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
@@ -51,7 +48,7 @@ func (c *Core) touch(k controlplane.Key) {
 // more records that more of rid may be free on n.
 func (c *Core) more(n *cluster.Node, rid types.ResourceID) {
 	if !rid.Scoped() { // scoped requests search the nodes of their reservation only
-		c.log(n)
+		c.nodes.Log(n)
 	}
 	c.wakeOn(n, rid)
 }
@@ -69,9 +66,9 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 		holds = x.Grant.V.On(n.Name)
 		free = free.Add(grants.HeldOf(holds, rid))
 	}
-	steers := c.onlyAt(rid) == n
+	steers := c.nodes.OnlyAt(rid) == n
 	c.queue.WakeIf(rid, free, func(s *queue.Shape) bool {
-		if !c.mayFit(s, n) && (len(holds) == 0 || !x.outrankedBy(s.Head()) || !c.fitsAny(c.blank, n, s, holds)) {
+		if !c.nodes.MayFit(s, n) && (len(holds) == 0 || !x.outrankedBy(s.Head()) || !c.fitsAny(c.nodes.Blank(), n, s, holds)) {
 			return false
 		}
 		if steers {
@@ -81,43 +78,13 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 	})
 }
 
-// mayFit reports whether the index has enough on n for an alternative of a shape. It returns true
-// if the needs are unknown.
-func (c *Core) mayFit(s *queue.Shape, n *cluster.Node) bool {
-	var some [8]match.Filter
-	for _, needs := range s.Resolved {
-		if c.passes(c.index.Filters(needs, some[:0]), n) {
-			return true
-		}
-	}
-	return len(s.Resolved) == 0
-}
-
-// log records that a node may have gained capacity. The log is bounded: a shape behind its start
-// visits all nodes.
-func (c *Core) log(n *cluster.Node) {
-	if len(c.changed) > 4*len(c.nodes)+1024 {
-		drop := len(c.changed) / 2
-		c.base += drop
-		c.changed = slices.Delete(c.changed, 0, drop)
-	}
-	c.changed = append(c.changed, n)
-}
-
-// forgetLog makes every waiting shape visit all nodes again.
-func (c *Core) forgetLog() {
-	c.base += len(c.changed) + 1
-	clear(c.changed)
-	c.changed = c.changed[:0]
-}
-
 func (c *Core) touchResource(k controlplane.Key) {
 	rid := types.Resolve(k.Namespace, k.Name)
 	switch k.Where {
 	case types.EveryNode, types.ClusterWide:
 		// Any node may have more: this includes shapes that wait for a pool or for nodes in flight,
 		// and are not listed under rid.
-		c.forgetLog()
+		c.nodes.ForgetLog()
 		c.queue.Wake(rid)
 		c.accumulateAgain()
 		c.touchPool(rid)

@@ -6,7 +6,6 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
-	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
@@ -18,7 +17,7 @@ func (c *Core) state(n *cluster.Node) *nodeState {
 	}
 	s := c.states[n.Serial]
 	if s == nil {
-		s = &nodeState{pos: -1, keys: draft.KeysOf(n), itself: [1]*cluster.Node{n}}
+		s = &nodeState{}
 		c.states[n.Serial] = s
 	}
 	return s
@@ -26,7 +25,7 @@ func (c *Core) state(n *cluster.Node) *nodeState {
 
 func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
 	s := c.state(n)
-	changed := c.register(n, s) || n.Session() != s.session
+	changed := c.nodes.Register(n) || n.Session() != s.session
 	if changed {
 		s.session = n.Session()
 		c.loss.seen(n, c.now)
@@ -39,14 +38,14 @@ func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
 	}
 	switch kind {
 	case controlplane.Nodes:
-		c.relabel(n, s)
+		c.nodes.Relabel(n)
 	case controlplane.Cordons:
-		c.countCordon(n, s)
+		c.nodes.CountCordon(n)
 	}
 	if changed || kind == controlplane.Cordons {
 		c.touchMoves(n)
 	}
-	c.note(nil, n)
+	c.nodes.Note(nil, n)
 	was := s.eligible
 	s.eligible = n.Eligible()
 	if s.eligible && (!was || kind == controlplane.Nodes || kind == controlplane.Devices) {
@@ -54,64 +53,9 @@ func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
 	}
 }
 
-// countCordon maintains the number of cordoned nodes.
-func (c *Core) countCordon(n *cluster.Node, s *nodeState) {
-	if was := s.cordoned; was != !n.Cordon.Absent() {
-		s.cordoned = !was
-		if was {
-			c.cordons--
-		} else {
-			c.cordons++
-		}
-	}
-}
-
-// relabel updates the index and the labels to the registration of a node.
-func (c *Core) relabel(n *cluster.Node, s *nodeState) {
-	for _, id := range s.placements {
-		c.labelled[id] = slices.DeleteFunc(c.labelled[id], func(x *cluster.Node) bool { return x == n })
-		if len(c.labelled[id]) == 0 {
-			delete(c.labelled, id)
-		}
-	}
-	s.placements = s.placements[:0]
-	if n.Info.V == nil {
-		return
-	}
-	c.index.AddColumns(n.Info.V)
-	for _, l := range n.Info.V.Labels {
-		id := types.ResourceID(l.Name + "/" + l.Value)
-		if id.IsPlacement() && !slices.Contains(s.placements, id) {
-			s.placements = append(s.placements, id)
-			c.labelled[id] = append(c.labelled[id], n)
-		}
-	}
-}
-
-// register maintains Core.nodes, and reports whether it changed.
-func (c *Core) register(n *cluster.Node, s *nodeState) bool {
-	switch present := n.Info.V != nil; {
-	case present && s.pos < 0:
-		s.pos = len(c.nodes)
-		c.nodes = append(c.nodes, n)
-		c.index.Grow()
-		c.index.SetLocked(s.pos, s.locked)
-		return true
-	case !present && s.pos >= 0:
-		last := c.nodes[len(c.nodes)-1]
-		c.index.Remove(s.pos)
-		c.nodes[s.pos] = last
-		c.state(last).pos = s.pos
-		c.nodes = c.nodes[:len(c.nodes)-1]
-		s.pos = -1
-		return true
-	}
-	return false
-}
-
 // wakeNode wakes the shapes that may fit on a node that became eligible or larger.
 func (c *Core) wakeNode(n *cluster.Node) {
-	c.log(n)
+	c.nodes.Log(n)
 	c.queue.Wake(grants.AnyNode)
 	for _, r := range n.Info.V.Capacity {
 		c.queue.Wake(types.ResourceID(r.Name))
@@ -129,10 +73,8 @@ func (c *Core) wakeNode(n *cluster.Node) {
 // took records what a committed draft took on a node: nothing became free. The index already has
 // the free amounts.
 func (c *Core) took(n *cluster.Node) {
-	s := c.state(n)
-	if s.alloc = n.Allocated.V; s.pos >= 0 {
-		c.index.SetTasks(s.pos, len(n.Bindings))
-	}
+	c.state(n).alloc = n.Allocated.V
+	c.nodes.NoteTasks(n)
 }
 
 // touchAllocated wakes the shapes that wait for newly free capacity.
@@ -169,7 +111,7 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 			continue
 		}
 		if !logged {
-			c.log(n)
+			c.nodes.Log(n)
 			logged = true
 		}
 		c.wakeOn(n, h.Resource)
@@ -181,9 +123,7 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 // noteAllocated updates the index with the changed allocations of a node, which are few per change,
 // and reports whether any capacity was returned.
 func (c *Core) noteAllocated(n *cluster.Node, before, after *types.Allocated) (given bool) {
-	if pos := c.state(n).pos; pos >= 0 {
-		c.index.SetTasks(pos, len(n.Bindings))
-	}
+	c.nodes.NoteTasks(n)
 	was, is := before.Holds, after.Holds
 	for len(was) > 0 || len(is) > 0 {
 		var rid types.ResourceID
@@ -200,7 +140,7 @@ func (c *Core) noteAllocated(n *cluster.Node, before, after *types.Allocated) (g
 			}
 			given = given || x.Amount < w.Amount || len(grants.Without(w.Devices, x.Devices)) > 0
 		}
-		c.noteOf(c.blank, n, rid)
+		c.nodes.NoteOf(c.nodes.Blank(), n, rid)
 	}
 	return given
 }

@@ -35,14 +35,14 @@ func (c *Core) newDraft(limits controlplane.Limits, batch uint64) *Transaction {
 // draftHooks are the hooks of the core's drafts.
 func (c *Core) draftHooks() draft.Hooks {
 	return draft.Hooks{
-		Keys: func(n *cluster.Node) draft.NodeKeys { return c.state(n).keys },
+		Keys: c.nodes.Keys,
 		Behind: func(p *cluster.Pool) *draft.Draft {
 			if h := c.follow(p); h != nil {
 				return h.Draft
 			}
 			return nil
 		},
-		Noted:   c.noteOf,
-		Cordons: func() int { return c.cordons },
+		Noted:   c.nodes.NoteOf,
+		Cordons: c.nodes.Cordons,
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -35,7 +36,7 @@ func (c *cluster) philly(ctx context.Context, found figures, jobs []workload.Tra
 	h, err := c.hollow(ctx, sim.Config{
 		Nodes: phillyCluster(c.cfg.Nodes), Collector: keep,
 		Kinds:     builtin.Kinds().With(func() esl.Policy { return inOrder{} }, func() esl.Policy { return ordered{} }),
-		Scheduler: scheduler.Config{Placement: scheduler.Pack, AccumulateAfter: c.cfg.real(phillyAge)},
+		Scheduler: scheduler.Config{Placement: search.Pack, AccumulateAfter: c.cfg.real(phillyAge)},
 	})
 	if err != nil {
 		return err

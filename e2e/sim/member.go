@@ -10,6 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -63,7 +64,7 @@ func (m *member) start() {
 		LossRate:        20,
 		StormHold:       20 * time.Second,
 		AccumulateAfter: 5 * time.Second,
-		Placement:       pick([]scheduler.Choice{scheduler.Spread, scheduler.Pack}, uint32(m.w.cfg.Seed/7)),
+		Placement:       pick([]search.Choice{search.Spread, search.Pack}, uint32(m.w.cfg.Seed/7)),
 	})
 	m.lazy = rng.IntN(4) == 0
 	m.flights, m.delivered = nil, make(map[string]int64)

@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -34,7 +34,7 @@ type Config struct {
 	// Labels are those of each node, by its name.
 	Labels map[string][]types.Label
 	// Placement says which of the fitting nodes a task gets.
-	Placement scheduler.Choice
+	Placement search.Choice
 	// AllowMounts are the paths of this machine that tasks may mount.
 	AllowMounts []nodeagent.AllowedMount
 	// Permissions are the dangerous rights that tasks may request.

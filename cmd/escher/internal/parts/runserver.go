@@ -12,7 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -24,7 +24,7 @@ type ServerConfig struct {
 	// Version is that of this program.
 	Version string
 	// Placement says which of the fitting nodes its scheduler takes.
-	Placement scheduler.Choice
+	Placement search.Choice
 	// MaxPending is how many tasks may wait before submission is slowed; 0 means the default.
 	MaxPending int
 	// EtcdQuota is the most bytes in the database of an etcd that does not report it; 0 means that

@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -25,7 +26,7 @@ type Server struct {
 	// Version is that of this program.
 	Version string
 	// Placement says which of the fitting nodes is taken.
-	Placement scheduler.Choice
+	Placement search.Choice
 	// MaxPending is how many tasks may wait before submission is slowed; 0 means the default.
 	MaxPending int
 	// EtcdQuota is the most bytes in the database of an etcd that does not report it; 0 means that

@@ -14,7 +14,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
 )
@@ -71,7 +71,7 @@ func NewDev(f *cmdutil.Factory) *cobra.Command {
 	set.StringVar(&flags.memory, "memory", "", "memory of each node; default: a share of the machine")
 	set.StringVar(&flags.gpus, "gpus", "0", "simulated GPUs of each node: 8,model=H100,memory=80Gi,links=all|pairs|none,numa=2")
 	set.StringArrayVar(&flags.labels, "label", nil, "node:name=value; repeat for several")
-	set.StringVar(&flags.placement, "placement", string(scheduler.Spread), placementHelp)
+	set.StringVar(&flags.placement, "placement", string(search.Spread), placementHelp)
 	set.BoolVar(&flags.keep, "keep", false, "leave tasks running when interrupted")
 	set.StringVar(&flags.containerd, "containerd", "", agent.ContainerdHelp)
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, agent.AllowMountHelp)
@@ -121,7 +121,7 @@ func (d *devFlags) config(f *cmdutil.Factory) (dev.Config, error) {
 		return cfg, types.Errorf(types.Internal, "find the path of this program: %w", err)
 	}
 	cfg = dev.Config{
-		Dir: dir, Nodes: d.nodes, Capacity: requests, GPUs: gpus, Labels: labels, Placement: scheduler.Choice(d.placement), Keep: d.keep,
+		Dir: dir, Nodes: d.nodes, Capacity: requests, GPUs: gpus, Labels: labels, Placement: search.Choice(d.placement), Keep: d.keep,
 		Containerd: d.containerd, Logger: self, Runtimes: f.Runtimes, Version: cmdutil.Version(),
 		AllowMounts: allow, Permissions: permissions, Ops: d.ops, Pprof: d.pprof,
 		Progress: f.ProgressLine,

@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/controlplane/server"
-	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/search"
 )
 
 const serverHelp = `Binds tasks to nodes, runs policies and deletes finished objects. The etcd runs elsewhere
@@ -64,7 +64,7 @@ func NewServer(f *cmdutil.Factory) *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.StringVar(&cfg.Name, "name", "", "unique name of this server; default: the host's")
-	set.StringVar((*string)(&cfg.Placement), "placement", string(scheduler.Spread), placementHelp)
+	set.StringVar((*string)(&cfg.Placement), "placement", string(search.Spread), placementHelp)
 	set.IntVar(&cfg.MaxPending, "max-pending", server.DefaultPolicy().MaxPending, "number of waiting tasks above which the server slows submissions")
 	set.StringVar(&quota, "etcd-quota", "", "the --quota-backend-bytes of etcd, such as 8Gi, for an etcd before 3.6, which does not report it")
 	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, without a password")

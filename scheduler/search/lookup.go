@@ -1,4 +1,4 @@
-package scheduler
+package search
 
 import (
 	"math/rand/v2"
@@ -14,7 +14,7 @@ import (
 // 1996). In a small cluster it covers all nodes.
 //
 // The best node has the devices of one task nearest to one another. Among equals it is the least
-// loaded or the fullest node, as Config.Placement says. Among those the seed decides, so that the
+// loaded or the fullest node, as Config.Choice says. Among those the seed decides, so that the
 // same snapshot and seed give the same node.
 const (
 	lookAtAll   = 64
@@ -45,9 +45,9 @@ func (c Choice) Validate() error {
 	return types.Errorf(types.Invalid, "placement: %q is unknown: give %s or %s", string(c), Spread, Pack)
 }
 
-// search looks for nodes for one shape.
-type search struct {
-	core   *Core
+// lookup is a search for nodes for one shape.
+type lookup struct {
+	all    *Nodes
 	draft  *draft.Draft
 	needs  []cluster.Need
 	choice Choice
@@ -69,7 +69,7 @@ type search struct {
 // over visits nodes from start, around, and returns where the next search for the same shape
 // begins: after the last visited node, or, with Pack, at the chosen one. next skips nodes that
 // cannot fit.
-func (s *search) over(nodes []*cluster.Node, start int, next func(from, end int) int) int {
+func (s *lookup) over(nodes []*cluster.Node, start int, next func(from, end int) int) int {
 	enough := enoughFound
 	switch {
 	case s.by.Scoped():
@@ -94,7 +94,7 @@ func (s *search) over(nodes []*cluster.Node, start int, next func(from, end int)
 }
 
 // goOn returns where the next search begins if this one ended before at.
-func (s *search) goOn(at int) int {
+func (s *lookup) goOn(at int) int {
 	if s.choice == Pack && s.best != nil {
 		return s.bestAt
 	}
@@ -102,11 +102,11 @@ func (s *search) goOn(at int) int {
 }
 
 // look considers one node and reports whether it fits.
-func (s *search) look(n *cluster.Node) bool {
+func (s *lookup) look(n *cluster.Node) bool {
 	if !n.Eligible() {
 		return false
 	}
-	if s.core.closed(n) {
+	if s.all.Closed(n) {
 		s.skipped = true
 		return false
 	}
@@ -123,7 +123,7 @@ func (s *search) look(n *cluster.Node) bool {
 }
 
 // consider compares a node that fits with the best one.
-func (s *search) consider(n *cluster.Node, score match.Score) {
+func (s *lookup) consider(n *cluster.Node, score match.Score) {
 	s.found++
 	switch {
 	case s.best == nil || score.Better(s.score):
@@ -136,9 +136,40 @@ func (s *search) consider(n *cluster.Node, score match.Score) {
 }
 
 // scored adapts the score of a node to the placement choice.
-func (s *search) scored(score match.Score) match.Score {
+func (s *lookup) scored(score match.Score) match.Score {
 	if s.choice == Pack {
 		score.Load = -score.Load
 	}
 	return score
+}
+
+// scan is lookup.over for all nodes, by the index alone: only the chosen node is evaluated, later.
+// It begins with this scheduler's part of the nodes.
+func (all *Nodes) scan(s *lookup, asks []match.Ask, filters []match.Filter, start int) int {
+	enough := enoughFound
+	if len(all.list) <= lookAtAll {
+		enough = len(all.list)
+	}
+	from, to := all.cfg.Part()
+	start = min(max(start, from), to)
+	for i, part := range [][2]int{{start, to}, {from, start}, {to, len(all.list)}, {0, from}} {
+		if i == 2 && s.found > 0 {
+			break // other schedulers place there
+		}
+		for at := match.Next(filters, part[0], part[1]); at < part[1]; at = match.Next(filters, at+1, part[1]) {
+			n := all.list[at]
+			if all.index.Locked(at) || len(all.kept) > 0 && all.Closed(n) {
+				s.skipped = true
+				continue
+			}
+			before := s.best
+			if s.consider(n, s.scored(all.index.Score(asks, at))); s.best != before {
+				s.bestAt = at
+			}
+			if s.found >= enough {
+				return s.goOn(at + 1)
+			}
+		}
+	}
+	return s.goOn(start)
 }
