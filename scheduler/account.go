@@ -20,7 +20,7 @@ func isOver(p *cluster.Pool) bool {
 // touchPool queues the account of a pool for deletion if it is obsolete.
 func (c *Core) touchPool(rid types.ResourceID) {
 	if p := c.view.Pools[rid]; p != nil && isOver(p) {
-		c.accounts.push(rid)
+		c.accounts.Push(rid)
 	}
 }
 
@@ -35,10 +35,10 @@ func (c *Core) touchPools() {
 // an absent account says the same, that nothing is allocated. So the pool may return meanwhile and
 // needs no lock.
 func (c *Core) closeAccounts(d *Transaction) {
-	c.accounts.drain(func(rid types.ResourceID) bool {
+	c.accounts.Drain(func(rid types.ResourceID) bool {
 		p := c.view.Pools[rid]
 		ns, name, _ := rid.Split()
-		if p == nil || !isOver(p) || d.Considers(p) || !c.owns(ns, "") || c.whenUnlocked(rid, rid) {
+		if p == nil || !isOver(p) || d.Considers(p) || !c.division.Owns(ns, "") || c.whenUnlocked(rid, rid) {
 			return true
 		}
 		if d.closed || d.Len() >= 2*c.batch || !d.Room(1, 1) {

@@ -171,7 +171,7 @@ func (c *Core) accumulateFor(d *Transaction, x claimant) bool {
 	if c.locked(x.lock()) || d.Has(x.lock()) || !c.takesCareOf(x) {
 		return true
 	}
-	if c.overPools(x) || c.roomIsMade(x) || c.givesWay(x) {
+	if grants.OverPools(c.view, x.Reservation) || c.roomIsMade(x) || c.givesWay(x) {
 		if x.Grant.V == nil {
 			return false
 		}
@@ -213,22 +213,6 @@ func (c *Core) accumulateFor(d *Transaction, x claimant) bool {
 		}
 	}
 	return true
-}
-
-// overPools reports whether x requests more of a pool than its capacity. It would collect forever
-// and keep the pool from all others.
-func (c *Core) overPools(x claimant) bool {
-	sums := make(map[*cluster.Pool]types.Quantity)
-	for _, b := range grants.BundleOrder(c.view, x.Reservation) {
-		for _, need := range b.Needs {
-			if p := c.view.Pool(need.ID); p != nil {
-				if sums[p] = sums[p].Add(need.Amount); sums[p] > p.Capacity() {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // dissolve returns what x has collected, in a draft of its own.
@@ -322,7 +306,7 @@ func (c *Core) accumulating() (claimant, bool) {
 	if r == nil || r.Grant.V == nil || r.Grant.V.Phase != types.Accumulating {
 		return claimant{}, false
 	}
-	if t := claimedBy(c.view, r); t != nil {
+	if t := grants.ClaimedBy(c.view, r); t != nil {
 		return claimOf(c.view, t), true
 	}
 	return claimant{Reservation: r}, r.Current()

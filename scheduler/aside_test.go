@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -21,7 +22,7 @@ import (
 // task that names a node.
 func fragile(cfg Config) *Core {
 	c := New(cfg)
-	c.awaited, c.rng = nil, nil
+	c.later, c.rng = new(queue.Later), nil
 	c.lookAt(c.view)
 	return c
 }
@@ -50,7 +51,7 @@ func TestPanicSetsItsItemAside(t *testing.T) {
 		for id, want := range map[string]string{"before": "bound on n1", "after": "bound on n1", "seen": "pending on n1", "placed": "pending"} {
 			b.expect(id, want)
 		}
-		for id, file := range map[string]string{"seen": "retry.go", "placed": "find.go"} {
+		for id, file := range map[string]string{"seen": "later.go", "placed": "find.go"} {
 			told := logs.FilterMessage("deciding panicked: its item is set aside until it changes").Filter(func(e observer.LoggedEntry) bool {
 				return e.ContextMap()["path"] == controlplane.TaskKey("d", id) && strings.Contains(e.ContextMap()["error"].(string), file)
 			})

@@ -39,7 +39,7 @@ func (c *Core) atOnce() []*cluster.Reservation {
 	}
 	var out []*cluster.Reservation
 	for id := range maps.Keys(c.accum.atOnce) {
-		if r := c.view.Reservations[id]; IsAtOnce(r) {
+		if r := c.view.Reservations[id]; grants.IsAtOnce(r) {
 			out = append(out, r)
 		} else {
 			delete(c.accum.atOnce, id)
@@ -48,14 +48,9 @@ func (c *Core) atOnce() []*cluster.Reservation {
 		}
 	}
 	slices.SortFunc(out, func(a, b *cluster.Reservation) int {
-		return cmp.Or(cmp.Compare(a.Info.V.Submitted, b.Info.V.Submitted), compareID(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Info.V.Submitted, b.Info.V.Submitted), a.ID.Compare(b.ID))
 	})
 	return out
-}
-
-// IsAtOnce reports whether a reservation collects at once and is not complete.
-func IsAtOnce(r *cluster.Reservation) bool {
-	return r != nil && r.Info.V != nil && r.Info.V.AtOnce && (r.Grant.V == nil || r.Grant.V.Phase == types.Collecting)
 }
 
 // collectFor lets r collect. That takes a draft of its own, because the waiting tasks and
@@ -63,7 +58,7 @@ func IsAtOnce(r *cluster.Reservation) bool {
 func (c *Core) collectFor(d *Transaction, r *cluster.Reservation) {
 	c.deciding = r
 	ns := r.ID.Namespace
-	if c.locked(r) || !c.owns(ns, "") || c.view.UnreadNamespace(ns) || r.Grant.Unread() || r.Grant.V != nil && !r.Current() {
+	if c.locked(r) || !c.division.Owns(ns, "") || c.view.UnreadNamespace(ns) || r.Grant.Unread() || r.Grant.V != nil && !r.Current() {
 		return
 	}
 	if c.accum.refused[r.ID] == lastChange(r) {
@@ -125,7 +120,7 @@ func (c *Core) roomIsMade(x claimant) bool {
 		return false
 	}
 	for id := range c.accum.atOnce {
-		if r := c.view.Reservations[id]; id.Namespace == x.ID.Namespace && IsAtOnce(r) && r.Info.V.Job == job {
+		if r := c.view.Reservations[id]; id.Namespace == x.ID.Namespace && grants.IsAtOnce(r) && r.Info.V.Job == job {
 			return true
 		}
 	}

@@ -24,46 +24,9 @@ type claimant struct {
 	task *cluster.Task // nil for a reservation
 }
 
-// ClaimOf returns the reservation that a task which accumulates stands for, with what it has
-// collected as its grant.
-func ClaimOf(v *cluster.View, t *cluster.Task) *cluster.Reservation { return claimOf(v, t).Reservation }
-
 // claimOf returns the task as a claimant.
 func claimOf(v *cluster.View, t *cluster.Task) claimant {
-	r := &cluster.Reservation{ID: t.ID, Info: cluster.Cell[types.Reservation]{Mod: t.Info.Mod, Create: t.Info.Create, V: &types.Reservation{
-		Bundles:    []types.Bundle{{Requests: t.Info.V.Requests, Devices: t.Info.V.Devices}},
-		Priority:   t.Info.V.Order(),
-		Submitted:  t.Info.V.Submitted,
-		Accumulate: true,
-	}}}
-	if x := v.Reservations[t.ID]; x != nil {
-		r.Grant = x.Grant
-	}
-	return claimant{r, t}
-}
-
-// claimedBy returns the waiting task that collected the grant of r; nil if there is none.
-func claimedBy(v *cluster.View, r *cluster.Reservation) *cluster.Task {
-	g := r.Grant.V
-	if g == nil || g.Task == 0 {
-		return nil
-	}
-	t := v.Task(r.ID)
-	if t == nil || t.Info.V == nil || t.Info.Create != g.Task || t.Info.V.Stop != nil || t.Phase() != types.Pending || !v.Visible(t) {
-		return nil
-	}
-	return t
-}
-
-// CollectedBy returns the reservation with the capacity that a waiting task collected; nil if none.
-func CollectedBy(v *cluster.View, t *cluster.Task) *cluster.Reservation {
-	if t.Info.V == nil || !t.Info.V.Accumulate {
-		return nil
-	}
-	if r := v.Reservations[t.ID]; r != nil && claimedBy(v, r) == t {
-		return r
-	}
-	return nil
+	return claimant{grants.ClaimOf(v, t), t}
 }
 
 // key is its key in the queue.
@@ -91,9 +54,9 @@ func (x claimant) newGrant(now time.Time) *types.Grant {
 // takesCareOf reports whether this scheduler handles x and x still needs placement.
 func (c *Core) takesCareOf(x claimant) bool {
 	if x.task == nil {
-		return c.owns(x.ID.Namespace, "")
+		return c.division.Owns(x.ID.Namespace, "")
 	}
-	return c.ownsTask(x.task) && !draft.IsOverdue(x.task.Info.V, c.now)
+	return c.division.OwnsTask(x.task) && !draft.IsOverdue(x.task.Info.V, c.now)
 }
 
 // bindClaimant binds a collecting task if it fits on its node once its collected capacity is

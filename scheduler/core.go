@@ -7,8 +7,9 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/heap"
+	"github.com/escher-sched/escher/scheduler/division"
 	"github.com/escher-sched/escher/scheduler/draft"
+	"github.com/escher-sched/escher/scheduler/loss"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
@@ -41,9 +42,9 @@ type Core struct {
 	hooks  draft.Hooks
 
 	// bindings, tasks and reservations are objects to recheck.
-	bindings     fifo[*cluster.Binding]
-	tasks        fifo[*cluster.Task]
-	reservations fifo[*cluster.Reservation]
+	bindings     queue.Fifo[*cluster.Binding]
+	tasks        queue.Fifo[*cluster.Task]
+	reservations queue.Fifo[*cluster.Reservation]
 
 	locks    map[any][]any // locked object → objects to recheck once it is unlocked; excludes nodes
 	inFlight []*Transaction
@@ -53,7 +54,7 @@ type Core struct {
 	depth   depth
 	repeats []*Transaction // to send again
 	behind  []behind
-	loss    losses
+	loss    *loss.Limiter
 	accum   accumulator
 	// granting are the grants that take several transactions, as last seen.
 	granting map[cluster.ID]*types.Grant
@@ -61,26 +62,23 @@ type Core struct {
 	first bool
 	// batch is the current bound on the tasks of a transaction: Config.BatchTasks, or less after
 	// one was too large.
-	batch   int
-	retries map[queue.Key]int32
-	// postponed are the tasks to recheck later, possibly including ones that no longer wait. awaited
-	// has the time of each.
-	postponed heap.Heap[postponement]
-	awaited   map[cluster.ID]int64
-	shared    shared
-	text      []byte // buffer for the text of a shape, for reuse
-	touched   []controlplane.Key
+	batch    int
+	retries  map[queue.Key]int32
+	later    *queue.Later // tasks to recheck at a time
+	division *division.Division
+	text     []byte // buffer for the text of a shape, for reuse
+	touched  []controlplane.Key
 	// unread collects the read errors until Unread is called. stuck are bindings whose release is
 	// blocked, because the allocated amounts are unknown.
 	unread []error
-	stuck  fifo[*cluster.Binding]
+	stuck  queue.Fifo[*cluster.Binding]
 	// aside are the keys set aside. deciding is the object of the current decision, for suspect.
 	aside    aside
 	deciding any
 	// alone are tasks from a draft that the store refused for good as too large.
 	alone map[cluster.ID]struct{}
 	// accounts are pools whose accounts may be obsolete.
-	accounts fifo[types.ResourceID]
+	accounts queue.Fifo[types.ResourceID]
 }
 
 // nodeState is what the core stores about a node besides the view.
@@ -104,7 +102,7 @@ type behind struct {
 // New returns a Core with an empty view.
 func New(cfg Config) *Core {
 	cfg = cfg.WithDefaults()
-	rng := rand.New(rand.NewPCG(cfg.Seed, hash(cfg.Name)))
+	rng := rand.New(rand.NewPCG(cfg.Seed, division.Hash(cfg.Name)))
 	c := &Core{
 		cfg:      cfg,
 		batch:    cfg.BatchTasks,
@@ -115,9 +113,9 @@ func New(cfg Config) *Core {
 		drawing:  make(map[*cluster.Pool][]*Transaction),
 		depth:    depth{most: deepest},
 		retries:  make(map[queue.Key]int32),
-		awaited:  make(map[cluster.ID]int64),
+		later:    queue.NewLater(),
 		alone:    make(map[cluster.ID]struct{}),
-		loss:     losses{tokens: cfg.LossRate},
+		loss:     loss.New(cfg.LossRate, cfg.StormHold),
 	}
 	c.lookAt(cluster.New())
 	c.folds = true
@@ -127,6 +125,7 @@ func New(cfg Config) *Core {
 // lookAt sets the view of the core.
 func (c *Core) lookAt(v *cluster.View) {
 	c.view, c.folds = v, false
+	c.division = division.New(v, c.cfg.Name, c.cfg.Shared)
 	c.nodes = search.New(v, search.Config{
 		Choice: c.cfg.Placement, Rng: c.rng,
 		Part: c.part, ToPlace: c.queue.ToPlace, PoolInFlight: c.poolInFlight,
@@ -134,11 +133,14 @@ func (c *Core) lookAt(v *cluster.View) {
 	c.hooks = c.draftHooks()
 }
 
+// part returns the positions of the nodes that this scheduler tries first.
+func (c *Core) part() (from, to int) { return c.division.Part(len(c.nodes.All())) }
+
 // View returns the core's view of the cluster. Read it only between calls.
 func (c *Core) View() *cluster.View { return c.view }
 
 // Waiting returns the number of tasks and reservations that wait for placement.
-func (c *Core) Waiting() int { return c.queue.Len() + len(c.awaited) }
+func (c *Core) Waiting() int { return c.queue.Len() + c.later.Len() }
 
 // InFlight returns the number of unanswered transactions.
 func (c *Core) InFlight() int { return len(c.inFlight) }
@@ -194,9 +196,13 @@ func (c *Core) nextOne(now time.Time) *Transaction {
 		return d
 	}
 	c.queue.Expire(now)
-	c.resume()
+	for id, ok := c.later.Due(now); ok; id, ok = c.later.Due(now) {
+		if t := c.view.Task(id); t != nil {
+			c.touchTask(t)
+		}
+	}
 	c.failOverdue()
-	c.retryLost()
+	c.loss.Retry(len(c.nodes.All()), now, c.bindings.Push, func(r *cluster.Reservation) { c.again(r) })
 	if c.InFlight() >= c.cfg.InFlight || c.gathers() {
 		return nil
 	}
@@ -226,7 +232,7 @@ func (c *Core) gathers() bool {
 		nodes += d.NumNodes()
 	}
 	from, to := c.part()
-	return 2*nodes > to-from || c.bindings.len()+c.tasks.len()+c.queue.ToPlace() < c.cfg.Gather
+	return 2*nodes > to-from || c.bindings.Len()+c.tasks.Len()+c.queue.ToPlace() < c.cfg.Gather
 }
 
 // fill decides the contents of one transaction, in this order: ended work frees capacity for new
@@ -260,9 +266,9 @@ func (c *Core) fill(d *Transaction) {
 
 // Wake returns when Next may have work without a further change; zero means never.
 func (c *Core) Wake() time.Time {
-	next := earlier(c.queue.Expire(c.now), c.lossWake())
+	next := earlier(c.queue.Expire(c.now), c.loss.Wake())
 	next = earlier(next, c.queue.Deadline())
-	next = earlier(next, c.resumes())
+	next = earlier(next, c.later.Next())
 	if c.InFlight() < c.cfg.InFlight && !c.gathers() {
 		next = earlier(next, c.accum.wake)
 	}
@@ -403,7 +409,7 @@ func (c *Core) setAside(d *Transaction) {
 func (c *Core) again(x any) {
 	switch x := x.(type) {
 	case *cluster.Binding:
-		c.bindings.push(x)
+		c.bindings.Push(x)
 	case *cluster.Task:
 		if t := c.view.Task(x.ID); t != nil {
 			c.touchTask(t)
@@ -425,22 +431,4 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-// hash is FNV-1a, finished by a mix that makes its high bits depend on all input.
-func hash(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := 0; i < len(s); i++ {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	h ^= h >> 33
-	h *= 0xff51afd7ed558ccd
-	return h ^ h>>33
-}
-
 func compareResource(a, b types.ResourceID) int { return strings.Compare(string(a), string(b)) }
-
-func compareID(a, b cluster.ID) int {
-	if n := strings.Compare(a.Namespace, b.Namespace); n != 0 {
-		return n
-	}
-	return strings.Compare(a.ID, b.ID)
-}

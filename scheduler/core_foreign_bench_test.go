@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/scheduler/division"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -64,7 +65,7 @@ func (r *rig) foreignJobs(name string, namespaces int) {
 func namespacesOf(name string, n int) []string {
 	var out []string
 	for i := 0; len(out) < n; i++ {
-		if ns := fmt.Sprintf("ns-%03d", i); OwnerOf(ns, map[string]bool{"s1": true, "s2": true}) == name {
+		if ns := fmt.Sprintf("ns-%03d", i); division.OwnerOf(ns, map[string]bool{"s1": true, "s2": true}) == name {
 			out = append(out, ns)
 		}
 	}

@@ -27,7 +27,7 @@ func (c *Core) above(x claimant) []*cluster.Reservation {
 	var out []*cluster.Reservation
 	for id := range c.accum.atOnce {
 		r := c.view.Reservations[id]
-		if id.Namespace == x.ID.Namespace && IsAtOnce(r) && !r.Info.V.ForItself && r.Info.V.Priority > x.priority() && r.Current() {
+		if id.Namespace == x.ID.Namespace && grants.IsAtOnce(r) && !r.Info.V.ForItself && r.Info.V.Priority > x.priority() && r.Current() {
 			out = append(out, r)
 		}
 	}
@@ -50,7 +50,7 @@ func (c *Core) couldTake(r *cluster.Reservation, other *types.Grant) bool {
 	for i := range g.Nodes {
 		at := &g.Nodes[i]
 		for _, w := range grants.WantedOn(c.view, r, g, at.Node) {
-			if has := grants.HeldOf(at.Holds, w.ID); has < w.Sum() && c.holdsAt(other, at.Node, w.ID) {
+			if has := grants.HeldOf(at.Holds, w.ID); has < w.Sum() && grants.HoldsAt(c.view, other, at.Node, w.ID) {
 				if c.collectOn(d, r, at, []grants.Want{w}); grants.HeldOf(at.Holds, w.ID) > has {
 					return true
 				}
@@ -58,15 +58,6 @@ func (c *Core) couldTake(r *cluster.Reservation, other *types.Grant) bool {
 		}
 	}
 	return false
-}
-
-// holdsAt reports whether a grant holds some of a resource on a node, or anywhere for a
-// cluster-wide resource.
-func (c *Core) holdsAt(g *types.Grant, node string, id types.ResourceID) bool {
-	anywhere := c.view.Pool(id) != nil
-	return slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool {
-		return (anywhere || at.Node == node) && grants.HeldOf(at.Holds, id) > 0
-	})
 }
 
 // shortage is a resource lacking on a node; "" stands for the whole cluster.

@@ -41,12 +41,12 @@ func (c *Core) beginGranting(d *Transaction, r *cluster.Reservation, spots []gra
 
 // grantInParts continues the reservations that are being granted in several transactions.
 func (c *Core) grantInParts(d *Transaction) {
-	for _, id := range slices.SortedFunc(maps.Keys(c.granting), compareID) {
+	for _, id := range slices.SortedFunc(maps.Keys(c.granting), cluster.ID.Compare) {
 		r := c.view.Reservations[id]
 		switch {
 		case d.closed:
 			return
-		case r == nil || !r.Current() || r.Grant.V.Phase != types.Granting || c.locked(r) || !c.owns(id.Namespace, ""):
+		case r == nil || !r.Current() || r.Grant.V.Phase != types.Granting || c.locked(r) || !c.division.Owns(id.Namespace, ""):
 		case !d.Empty():
 			c.first, d.closed = true, true // it begins the next draft
 		default:

@@ -39,7 +39,7 @@ func (h *idleHeld) looked(c *Core) {
 		h.add(x.Grant.V)
 	}
 	for _, r := range c.atOnce() {
-		if r.Current() && c.owns(r.ID.Namespace, "") {
+		if r.Current() && c.division.Owns(r.ID.Namespace, "") {
 			h.add(r.Grant.V)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 // presumed network failure holds back others.
 func (c *Core) leaving(r *cluster.Reservation) (from []types.GrantNode, held bool) {
 	for _, at := range grants.LeftNodes(c.view, r) {
-		if n := c.view.Nodes[at.Node]; n.Alive.Absent() && !n.Dead() && c.inStorm() {
+		if n := c.view.Nodes[at.Node]; n.Alive.Absent() && !n.Dead() && c.loss.Storm(len(c.nodes.All()), c.now) {
 			held = true
 			continue
 		}
@@ -34,13 +34,13 @@ func (c *Core) leaving(r *cluster.Reservation) (from []types.GrantNode, held boo
 // queueMove queues a granted reservation whose bundles move, and dequeues it if none do.
 func (c *Core) queueMove(r *cluster.Reservation) {
 	k := queue.Key{ID: r.ID, Reservation: true}
-	if r.Info.V == nil || r.Info.V.Lost != types.MoveBundles || !c.owns(r.ID.Namespace, "") {
+	if r.Info.V == nil || r.Info.V.Lost != types.MoveBundles || !c.division.Owns(r.ID.Namespace, "") {
 		c.queue.Remove(k)
 		return
 	}
 	from, held := c.leaving(r)
 	if held {
-		c.loss.grants.push(r)
+		c.loss.HoldBack(r)
 	}
 	if len(from) == 0 {
 		c.queue.Remove(k)
@@ -68,7 +68,7 @@ func (c *Core) touchMoves(n *cluster.Node) {
 			found[r.ID] = r
 		}
 	})
-	for _, id := range slices.SortedFunc(maps.Keys(found), compareID) {
+	for _, id := range slices.SortedFunc(maps.Keys(found), cluster.ID.Compare) {
 		c.queueMove(found[id])
 	}
 }

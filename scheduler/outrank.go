@@ -244,7 +244,7 @@ func (c *Core) outranked(d *Transaction, x claimant) bool {
 		if i == triesPerSearch || !x.outrankedBy(entryOf(y)) {
 			return false
 		}
-		if c.takesCareOf(y) && !c.overPools(y) && !c.view.UnreadNamespace(y.ID.Namespace) && c.couldBegin(d, y) {
+		if c.takesCareOf(y) && !grants.OverPools(c.view, y.Reservation) && !c.view.UnreadNamespace(y.ID.Namespace) && c.couldBegin(d, y) {
 			return true
 		}
 	}
@@ -309,5 +309,5 @@ func (c *Core) fitsAny(d *draft.Draft, n *cluster.Node, s *queue.Shape, collecte
 // endsInTime reports whether a task ends before the collection could be complete, given the known
 // ends of other tasks (Lifka 1995, EASY).
 func (c *Core) endsInTime(at collected, t *cluster.Task) bool {
-	return t.Info.V.MaxRun > 0 && !c.now.Add(t.Info.V.MaxRun).After(c.completion(at.x.Reservation, at.g))
+	return t.Info.V.MaxRun > 0 && !c.now.Add(t.Info.V.MaxRun).After(grants.Completion(c.view, at.x.Reservation, at.g))
 }

@@ -101,7 +101,7 @@ func (c *Core) placeTask(d *Transaction, s *queue.Shape, t *cluster.Task) (outco
 	if t.Info.V.Accumulate && d.Has(t) {
 		return stalled, nil // the draft collects for it
 	}
-	if r := CollectedBy(c.view, t); r != nil {
+	if r := grants.CollectedBy(c.view, t); r != nil {
 		return c.placeClaimant(d, s, r, t)
 	}
 	return c.placeAnew(d, s, t)

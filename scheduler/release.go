@@ -2,14 +2,15 @@ package scheduler
 
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/scheduler/grants"
 )
 
 // settleGrants releases the grants whose reservation is gone. A draft that does so contains nothing
 // else.
 func (c *Core) settleGrants(d *Transaction) {
-	c.reservations.drain(func(r *cluster.Reservation) bool {
+	c.reservations.Drain(func(r *cluster.Reservation) bool {
 		c.deciding = r
-		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.owns(r.ID.Namespace, "") || r.Info.Unread() || r.Current() || claimedBy(c.view, r) != nil {
+		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.division.Owns(r.ID.Namespace, "") || r.Info.Unread() || r.Current() || grants.ClaimedBy(c.view, r) != nil {
 			return true
 		}
 		if c.waitForGrant(d, r) {

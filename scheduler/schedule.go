@@ -64,7 +64,7 @@ func (c *Core) load() {
 		c.state(n).alloc = n.Allocated.V
 	}
 	c.touchInOrder(slices.Collect(c.view.Tasks()))
-	for _, id := range slices.SortedFunc(maps.Keys(c.view.Reservations), compareID) {
+	for _, id := range slices.SortedFunc(maps.Keys(c.view.Reservations), cluster.ID.Compare) {
 		c.touchReservation(c.view.Reservations[id])
 	}
 	c.touchPools()

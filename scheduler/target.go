@@ -84,7 +84,7 @@ func (c *Core) isStuck(x claimant) bool {
 	}
 	c.accum.resting = false
 	since := c.accum.progress
-	if known := c.completion(x.Reservation, x.Grant.V); !known.IsZero() {
+	if known := grants.Completion(c.view, x.Reservation, x.Grant.V); !known.IsZero() {
 		since = max(since, known.UnixNano())
 	}
 	at := since + patience*int64(c.cfg.AccumulateAfter)

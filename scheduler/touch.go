@@ -29,7 +29,7 @@ func (c *Core) touch(k controlplane.Key) {
 		} else {
 			c.queue.Remove(queue.Key{ID: id})
 			delete(c.retries, queue.Key{ID: id})
-			delete(c.awaited, id)
+			c.later.Forget(id)
 			c.touchClaim(id)
 		}
 	case controlplane.Jobs:
@@ -123,7 +123,7 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 // pushBinding queues a binding that needs an action.
 func (c *Core) pushBinding(b *cluster.Binding) {
 	if draft.ActionFor(b.Task, b) != draft.NoAction {
-		c.bindings.push(b)
+		c.bindings.Push(b)
 	}
 }
 
@@ -137,30 +137,31 @@ func (c *Core) touchTask(t *cluster.Task) {
 		c.touchClaim(t.ID)
 	}
 	k := queue.Key{ID: t.ID}
-	if t.Info.V == nil || t.Phase() != types.Pending || !c.view.Visible(t) || !c.settles(t) {
+	if t.Info.V == nil || t.Phase() != types.Pending || !c.view.Visible(t) || !c.division.Settles(t) {
 		c.queue.Remove(k)
 		delete(c.retries, k)
-		delete(c.awaited, t.ID)
+		c.later.Forget(t.ID)
 		c.fold(t)
 		return
 	}
 	if t.Info.V.Stop != nil || draft.IsOverdue(t.Info.V, c.now) {
 		c.queue.Remove(k)
-		delete(c.awaited, t.ID)
-		c.tasks.push(c.view.Task(t.ID))
+		c.later.Forget(t.ID)
+		c.tasks.Push(c.view.Task(t.ID))
 		return
 	}
-	if !c.ownsTask(t) {
+	if !c.division.OwnsTask(t) {
 		c.queue.Remove(k)
 		if at := t.Info.V.Deadline; at != 0 {
-			c.recheckAt(t.ID, at)
+			c.later.Set(t.ID, at)
 		} else {
-			delete(c.awaited, t.ID)
+			c.later.Forget(t.ID)
 		}
 		c.fold(t)
 		return
 	}
-	if c.postpone(t) {
+	if s := t.Status.V; s != nil && s.Retry > c.now.UnixNano() {
+		c.later.Set(t.ID, s.Retry) // its last attempt failed, and must not burden others
 		c.queue.Remove(k)
 		return
 	}
@@ -185,7 +186,7 @@ func (c *Core) touchTask(t *cluster.Task) {
 // touchClaim rechecks the grant of a collecting task: the task may not wait any more.
 func (c *Core) touchClaim(id cluster.ID) {
 	if r := c.view.Reservations[id]; r != nil && r.Grant.V != nil && r.Grant.V.Task != 0 {
-		c.reservations.push(r)
+		c.reservations.Push(r)
 	}
 }
 
@@ -230,15 +231,15 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 func (c *Core) touchReservation(r *cluster.Reservation) {
 	c.deciding = r
 	k := queue.Key{ID: r.ID, Reservation: true}
-	if IsAtOnce(r) {
+	if grants.IsAtOnce(r) {
 		c.mayCollectAtOnce(r.ID)
 	}
 	if r.Grant.V != nil {
 		c.queueMove(r)
-		c.reservations.push(r)
+		c.reservations.Push(r)
 		return
 	}
-	if r.Info.V == nil || r.Grant.Unread() || !c.owns(r.ID.Namespace, "") || r.Info.V.AtOnce {
+	if r.Info.V == nil || r.Grant.Unread() || !c.division.Owns(r.ID.Namespace, "") || r.Info.V.AtOnce {
 		c.queue.Remove(k)
 		delete(c.retries, k)
 		return

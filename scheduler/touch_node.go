@@ -28,7 +28,7 @@ func (c *Core) touchNode(n *cluster.Node, kind controlplane.Kind) {
 	changed := c.nodes.Register(n) || n.Session() != s.session
 	if changed {
 		s.session = n.Session()
-		c.loss.seen(n, c.now)
+		c.loss.Seen(n, c.now)
 	}
 	if dead := n.Dead(); changed || dead != s.dead {
 		s.dead = dead
@@ -79,7 +79,7 @@ func (c *Core) took(n *cluster.Node) {
 
 // touchAllocated wakes the shapes that wait for newly free capacity.
 func (c *Core) touchAllocated(k controlplane.Key) {
-	c.stuck.drain(func(b *cluster.Binding) bool { c.bindings.push(b); return true })
+	c.stuck.Drain(func(b *cluster.Binding) bool { c.bindings.Push(b); return true })
 	if k.Where != "" {
 		rid := types.Resolve(k.Namespace, k.Name)
 		c.queue.Wake(rid)
@@ -162,7 +162,7 @@ func (c *Core) wakePorts(rid types.ResourceID, given []types.DeviceShare) {
 // touchReleasing rechecks a grant that may have no more draws on a node.
 func (c *Core) touchReleasing(rid types.ResourceID) {
 	if r := c.grantBehind(rid); r != nil {
-		c.reservations.push(r)
+		c.reservations.Push(r)
 		if r.Grant.V != nil {
 			c.queueMove(r)
 		}
@@ -172,7 +172,7 @@ func (c *Core) touchReleasing(rid types.ResourceID) {
 // SortedBindings returns the bindings of a node in a deterministic order.
 func SortedBindings(n *cluster.Node) []*cluster.Binding {
 	return slices.SortedFunc(slices.Values(n.Bindings), func(a, b *cluster.Binding) int {
-		if x := compareID(a.Task.ID, b.Task.ID); x != 0 {
+		if x := a.Task.ID.Compare(b.Task.ID); x != 0 {
 			return x
 		}
 		return a.Number - b.Number

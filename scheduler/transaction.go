@@ -28,7 +28,7 @@ type Transaction struct {
 
 // newDraft makes a draft of the core.
 func (c *Core) newDraft(limits controlplane.Limits, batch uint64) *Transaction {
-	expected := min(c.queue.ToPlace()+c.bindings.len()+c.tasks.len(), c.batch)
+	expected := min(c.queue.ToPlace()+c.bindings.Len()+c.tasks.Len(), c.batch)
 	return &Transaction{Draft: draft.NewFor(&c.hooks, c.view, limits, batch, expected)}
 }
 

@@ -10,12 +10,12 @@ import (
 // settleBindings adds the actions that bindings need to the draft: see draft.ActionFor.
 func (c *Core) settleBindings(d *Transaction) {
 	var later []*cluster.Binding
-	c.bindings.drain(func(b *cluster.Binding) bool {
+	c.bindings.Drain(func(b *cluster.Binding) bool {
 		if d.closed || d.Len() >= 2*c.batch {
 			return false
 		}
 		t := c.view.Task(b.Task.ID)
-		if t == nil || b.Gone() || !c.settles(t) {
+		if t == nil || b.Gone() || !c.division.Settles(t) {
 			return true
 		}
 		c.deciding = b
@@ -26,13 +26,13 @@ func (c *Core) settleBindings(d *Transaction) {
 		case d.Has(t):
 			later = append(later, b)
 			return true
-		case v == draft.EndLost && !c.mayLose(b):
+		case v == draft.EndLost && !c.loss.May(b, len(c.nodes.All()), c.now):
 			return true
 		}
 		return c.mayJoin(d, t) && d.Act(v, t, b, c.now)
 	})
 	for _, b := range later {
-		c.bindings.push(b)
+		c.bindings.Push(b)
 	}
 }
 
@@ -89,20 +89,20 @@ func (c *Core) waitFor(d *Transaction, v draft.Action, t *cluster.Task, b *clust
 // whenKnown rechecks b once the allocated amounts are known; false if they are known.
 func (c *Core) whenKnown(allocated cluster.Cell[types.Allocated], b *cluster.Binding) bool {
 	if allocated.Unread() {
-		c.stuck.push(b)
+		c.stuck.Push(b)
 	}
 	return allocated.Unread()
 }
 
 // cancelTasks ends tasks that were stopped, or whose deadline passed, while they waited.
 func (c *Core) cancelTasks(d *Transaction) {
-	c.tasks.drain(func(t *cluster.Task) bool {
+	c.tasks.Drain(func(t *cluster.Task) bool {
 		if d.closed {
 			return false
 		}
 		c.deciding = t
 		if c.view.Task(t.ID) != t || !c.view.Visible(t) || t.Info.V.Stop == nil && !draft.IsOverdue(t.Info.V, c.now) ||
-			t.Phase() != types.Pending || len(t.Bindings) > 0 || !c.settles(t) {
+			t.Phase() != types.Pending || len(t.Bindings) > 0 || !c.division.Settles(t) {
 			return true
 		}
 		if c.whenUnlocked(t, t) || d.Has(t) {
@@ -117,7 +117,7 @@ func (c *Core) failOverdue() {
 	for e := c.queue.Overdue(c.now); e != nil; e = c.queue.Overdue(c.now) {
 		c.queue.Take(e)
 		if t := c.view.Task(e.ID); t != nil {
-			c.tasks.push(t)
+			c.tasks.Push(t)
 		}
 	}
 }

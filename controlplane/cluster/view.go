@@ -7,6 +7,7 @@ package cluster
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -17,6 +18,14 @@ type ID struct{ Namespace, ID string }
 
 // String returns namespace/id.
 func (id ID) String() string { return id.Namespace + "/" + id.ID }
+
+// Compare orders ids by namespace, then by id.
+func (id ID) Compare(other ID) int {
+	if n := strings.Compare(id.Namespace, other.Namespace); n != 0 {
+		return n
+	}
+	return strings.Compare(id.ID, other.ID)
+}
 
 // Cell is a decoded key. While the key is absent, V is nil, and Mod and Create are 0.
 type Cell[T any] struct {

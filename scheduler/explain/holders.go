@@ -292,7 +292,7 @@ func (e *explainer) await(ns string, enough []why.Holder) types.Text {
 // job.
 func (e *explainer) collectsForKin(ns string, h why.Holder) bool {
 	r := e.v.Reservations[cluster.ID{Namespace: h.Namespace, ID: h.ID}]
-	return h.Kind == why.KindReservation && h.Namespace == ns && e.kin != "" && scheduler.IsAtOnce(r) && r.Info.V.Job == e.kin && !r.Info.V.ForItself
+	return h.Kind == why.KindReservation && h.Namespace == ns && e.kin != "" && grants.IsAtOnce(r) && r.Info.V.Job == e.kin && !r.Info.V.ForItself
 }
 
 // ending is the action that ends a holder; ok is false where that is bad advice. A holder of the

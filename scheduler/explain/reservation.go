@@ -36,7 +36,7 @@ func (e *explainer) reservation(id cluster.ID) (why.Explanation, error) {
 		e.releasing(r, &x)
 	case g != nil && g.Phase == types.Granted:
 		e.granted(r, &x)
-	case scheduler.IsAtOnce(r), g != nil && g.Phase == types.HandedOver:
+	case grants.IsAtOnce(r), g != nil && g.Phase == types.HandedOver:
 		e.collectsAtOnce(r, &x)
 	case g != nil && g.Phase == types.Granting:
 		e.granting(r, &x)

@@ -10,7 +10,9 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/division"
 	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/scheduler/loss"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -222,7 +224,7 @@ func (e *explainer) lost(t *cluster.Task, n *cluster.Node, x *why.Explanation) {
 			dead++
 		}
 	}
-	if dead >= scheduler.StormNodes && 2*dead > len(e.nodes) {
+	if dead >= loss.StormNodes && 2*dead > len(e.nodes) {
 		x.Suggestion = types.Textf("%d of %d nodes are not alive: if more than half have vanished within %s, tasks are left where they are so long, for it may be the network.",
 			dead, len(e.nodes), why.InWords(scheduler.Config{}.WithDefaults().StormHold))
 	}
@@ -250,7 +252,7 @@ func (e *explainer) admission(x *why.Explanation) {
 
 // waiting says why a task waits.
 func (e *explainer) waiting(t *cluster.Task, x *why.Explanation) {
-	r := scheduler.CollectedBy(e.v, t)
+	r := grants.CollectedBy(e.v, t)
 	if r != nil {
 		// The task is placed where it fits with that returned.
 		e.d.ReleaseGrant(r.Grant.V)
@@ -301,7 +303,7 @@ func (e *explainer) waiting(t *cluster.Task, x *why.Explanation) {
 
 // collects says what a waiting task has collected, and which holders have the rest.
 func (e *explainer) collects(r *cluster.Reservation, t *cluster.Task, x *why.Explanation) {
-	parts := e.collected(scheduler.ClaimOf(e.v, t), x)
+	parts := e.collected(grants.ClaimOf(e.v, t), x)
 	if len(parts) == 0 {
 		return
 	}
@@ -406,7 +408,7 @@ func (e *explainer) owner(ns, named string) string {
 	if named != "" {
 		return named
 	}
-	return scheduler.OwnerOf(ns, e.v.Schedulers)
+	return division.OwnerOf(ns, e.v.Schedulers)
 }
 
 // queue finds the position of an entry among those that wait for the same scheduler; nil if there

@@ -41,7 +41,7 @@ type gangID struct {
 func compare(a, b *cluster.Task) int {
 	x, y := a.Info.V, b.Info.V
 	return cmp.Or(cmp.Compare(y.Order(), x.Order()), cmp.Compare(x.Submitted, y.Submitted),
-		strings.Compare(a.ID.Namespace, b.ID.Namespace), strings.Compare(a.ID.ID, b.ID.ID))
+		a.ID.Compare(b.ID))
 }
 
 // board has the waiting tasks of a view that name this scheduler, by gang.

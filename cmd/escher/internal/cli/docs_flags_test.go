@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 )
 
 // TestDocumentedFlags finds unknown flags in the command lines of the documents and examples.

@@ -5,8 +5,9 @@ import (
 	"io"
 	"runtime"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 )
 
 // versionInfo describes the build of this binary.

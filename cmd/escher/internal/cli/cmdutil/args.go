@@ -1,8 +1,9 @@
 package cmdutil
 
 import (
-	"github.com/escher-sched/escher/types"
 	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/types"
 )
 
 // Exactly checks that there is exactly one argument for each name.

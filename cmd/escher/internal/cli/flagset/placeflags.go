@@ -3,9 +3,10 @@ package flagset
 import (
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/types"
-	"github.com/spf13/cobra"
 )
 
 // PlaceFlags say where a resource is.
