@@ -6,6 +6,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -45,18 +46,21 @@ func (c *Core) targets(d *Transaction, x claimant) *types.Grant {
 // assign assigns nodes to the bundles of x without one in g, its future grant, and reports whether
 // all have one then.
 func (c *Core) assign(d *Transaction, x claimant, g *types.Grant) bool {
-	wanted, all := make(map[string]*wants), true
+	wanted, all := make(search.Wanted), true
 	order, lacked := grants.BundleOrder(c.view, x.Reservation), c.lackedAbove(x)
 	for _, b := range order {
 		if name := g.Bundles[b.Index]; name != "" {
-			want(wanted, name, b.Needs)
+			wanted.Add(name, b.Needs)
 		}
 	}
 	for _, b := range order {
 		if g.Bundles[b.Index] != "" {
 			continue
 		}
-		n := c.target(d, g, b.Needs, wanted, lacked)
+		n := c.nodes.Target(d.Draft, g, b.Needs, wanted, func(n *cluster.Node) bool {
+			_, left := c.accum.left[n.Name]
+			return left || anyLacked(lacked, n.Name, b.Needs)
+		})
 		if n == nil {
 			all = false
 			continue
@@ -65,7 +69,7 @@ func (c *Core) assign(d *Transaction, x claimant, g *types.Grant) bool {
 		if !slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return at.Node == n.Name }) {
 			g.Nodes = append(g.Nodes, types.GrantNode{Node: n.Name})
 		}
-		want(wanted, n.Name, b.Needs)
+		wanted.Add(n.Name, b.Needs)
 	}
 	slices.SortFunc(g.Nodes, func(a, b types.GrantNode) int { return strings.Compare(a.Node, b.Node) })
 	return all
@@ -148,23 +152,6 @@ func (c *Core) moveOn(d *Transaction, x claimant, g *types.Grant) {
 	}
 }
 
-// wants are the requests of the bundles given to a node, and their sums.
-type wants struct {
-	types.Allocated
-	needs []cluster.Need
-}
-
-// want adds the requests of a bundle to a node.
-func want(wanted map[string]*wants, name string, needs []cluster.Need) {
-	if wanted[name] == nil {
-		wanted[name] = &wants{}
-	}
-	for _, x := range needs {
-		wanted[name].Take(types.Holding{Resource: x.ID, Amount: x.Amount})
-	}
-	wanted[name].needs = append(wanted[name].needs, needs...)
-}
-
 // giveUpLost returns what g, the future grant of r, holds on nodes that are no longer eligible.
 func (c *Core) giveUpLost(d *Transaction, r *cluster.Reservation, g *types.Grant) {
 	kept := make(map[string]bool) // holdings that the draft has no space to return
@@ -185,54 +172,4 @@ func (c *Core) giveUpLost(d *Transaction, r *cluster.Reservation, g *types.Grant
 			g.Bundles[i] = ""
 		}
 	}
-}
-
-// target returns the node with the most free capacity that is large enough for needs and the wanted
-// requests there. Holdings of g there count as free.
-func (c *Core) target(d *Transaction, g *types.Grant, needs []cluster.Need, wanted map[string]*wants, lacked map[shortage]bool) *cluster.Node {
-	var best *cluster.Node
-	var most float64
-	for _, n := range c.nodes.All() {
-		if _, left := c.accum.left[n.Name]; left || !n.Eligible() || anyLacked(lacked, n.Name, needs) || !c.largeEnough(d, n, needs, wanted[n.Name]) {
-			continue
-		}
-		if share := c.freeShare(d, n, needs, wanted[n.Name], g.On(n.Name)); best == nil || share > most {
-			best, most = n, share
-		}
-	}
-	return best
-}
-
-func (c *Core) largeEnough(d *Transaction, n *cluster.Node, needs []cluster.Need, wanted *wants) bool {
-	for _, x := range needs {
-		if c.view.Pool(x.ID) != nil {
-			continue
-		}
-		all := grants.Want{ID: x.ID, Needs: []cluster.Need{x}}
-		capacity, ok := c.view.Capacity(n, x.ID)
-		if wanted != nil {
-			capacity = capacity.Minus(wanted.Of(x.ID))
-			all.Add(wanted.needs)
-		}
-		if !ok || capacity < x.Amount || all.Chooses() && !d.EverHas(n, all) {
-			return false
-		}
-	}
-	return true
-}
-
-// freeShare returns the free share of needs on n: 1 means all of it.
-func (c *Core) freeShare(d *Transaction, n *cluster.Node, needs []cluster.Need, wanted *wants, held []types.Holding) float64 {
-	least := 1.0
-	for _, x := range needs {
-		free, _ := d.Free(n, x.ID)
-		free = free.Add(grants.HeldOf(held, x.ID))
-		if wanted != nil {
-			free = free.Minus(wanted.Of(x.ID))
-		}
-		if x.Amount > 0 && free < x.Amount {
-			least = min(least, float64(free)/float64(x.Amount))
-		}
-	}
-	return least
 }
