@@ -60,6 +60,8 @@ type Agent struct {
 	// synced reports whether the bindings are known, listed whether the containers are: an unknown
 	// one does not exist.
 	synced, listed bool
+	// known is closed when both are: from then on, the tasks end their processes themselves.
+	known chan struct{}
 	// reports are the reports stored before this life, by key, until synced.
 	reports map[string]types.Report
 	outbox  *outbox.Outbox
@@ -143,7 +145,12 @@ func (a *Agent) pauseGuarded(ctx context.Context, wait time.Duration) error {
 
 // live is one life of the agent: a session, or a part of one.
 func (a *Agent) live(ctx context.Context) error {
-	session, err := a.arrive(ctx)
+	unguard := a.guardLast(ctx)
+	defer unguard()
+	if err := a.register(ctx); err != nil {
+		return err
+	}
+	session, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -155,6 +162,14 @@ func (a *Agent) live(ctx context.Context) error {
 	a.reset(session, reports, func(f func(context.Context)) {
 		group.Go(func() error { f(ctx); return nil })
 	})
+	group.Go(func() error {
+		select {
+		case <-a.known:
+			unguard()
+		case <-ctx.Done():
+		}
+		return nil
+	})
 	group.Go(func() error { return a.keepAlive(ctx) })
 	group.Go(func() error { return a.saveRenewals(ctx) })
 	group.Go(func() error { return a.follow(ctx) })
@@ -163,16 +178,6 @@ func (a *Agent) live(ctx context.Context) error {
 	group.Go(func() error { return a.keepLogs(ctx) })
 	group.Go(func() error { return a.keepDevices(ctx) })
 	return group.Wait()
-}
-
-// arrive registers the node and opens its session.
-func (a *Agent) arrive(ctx context.Context) (session int64, err error) {
-	stop := a.guardLast(ctx)
-	defer stop()
-	if err := a.register(ctx); err != nil {
-		return 0, err
-	}
-	return a.open(ctx)
 }
 
 // reset begins a life.
@@ -184,7 +189,7 @@ func (a *Agent) reset(session int64, reports map[string]types.Report, spawn func
 	}
 	a.session, a.reports, a.spawn = session, reports, spawn
 	a.tasks, a.byKey = make(map[string]*task), make(map[string]*task)
-	a.synced, a.listed = false, false
+	a.synced, a.listed, a.known = false, false, make(chan struct{})
 	a.outbox = outbox.New(a.cfg.Store, a.log)
 	a.look = make(chan struct{}, 1)
 }

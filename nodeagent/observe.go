@@ -140,6 +140,7 @@ func (a *Agent) found(list []Observed, before map[string]int) {
 	}
 	if !a.listed {
 		a.listed = true
+		close(a.known)
 		a.sweep()
 	}
 }

@@ -281,7 +281,7 @@ func (a *Agent) clear(ctx context.Context, kept []string) error {
 
 // guardLast kills the processes that an earlier life of this agent left running, at the deadline of
 // their session, unless stop is called before. While the store does not answer, no process ends
-// sooner or runs longer.
+// sooner or runs longer. A resumed or new session moves the deadline.
 func (a *Agent) guardLast(ctx context.Context) (stop func()) {
 	st := a.state.get()
 	if st.Lease == 0 || st.BootID != a.cfg.BootID {
@@ -291,18 +291,23 @@ func (a *Agent) guardLast(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		at := st.Deadline - a.cfg.TTL/killMargin
-		for wait := at - a.cfg.BootClock(); wait > 0; wait = at - a.cfg.BootClock() {
-			if supervise.Pause(ctx, wait) != nil {
+		for wait := a.untilKill(); wait > 0; wait = a.untilKill() {
+			if supervise.Pause(ctx, min(wait, time.Second)) != nil {
 				return
 			}
 		}
-		err := a.retry(ctx, "end what outlives its session", func() error { return a.killAll(ctx, st.Keep) })
+		err := a.retry(ctx, "end what outlives its session", func() error { return a.killAll(ctx, a.state.get().Keep) })
 		if err != nil && ctx.Err() == nil {
 			a.log.Error("what outlives its session runs on", zap.Error(err))
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// untilKill returns the time until the processes of the last session must be killed.
+func (a *Agent) untilKill() time.Duration {
+	deadline := max(a.state.get().Deadline, a.lifetime().deadline())
+	return deadline - a.cfg.TTL/killMargin - a.cfg.BootClock()
 }
 
 // killAll kills every process except those of the containers in kept. The containers stay: if the

@@ -1,6 +1,7 @@
 package nodeagent_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -228,6 +229,43 @@ func TestRestartedWithoutStore(t *testing.T) {
 			t.Error("not back, or run again")
 		}
 	})
+}
+
+// leaving is a store that gets out of the agent's reach when the agent reads a range.
+type leaving struct {
+	*flaky
+	prefix string
+}
+
+func (l *leaving) List(ctx context.Context, opts controlplane.ListOptions) (controlplane.Page, error) {
+	if opts.Prefix == l.prefix {
+		l.mu.Lock()
+		l.down = true
+		l.cut()
+		l.mu.Unlock()
+	}
+	return l.flaky.List(ctx, opts)
+}
+
+// TestResumedBlind tests a restarted agent that resumes its session, and then cannot read what is
+// bound: nothing outlives the session.
+func TestResumedBlind(t *testing.T) {
+	for _, kind := range []controlplane.Kind{controlplane.Reports, controlplane.Bindings} {
+		bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+			b.bind("a")
+			kept := b.bind("k", keep)
+			b.pass(time.Second)
+			b.crash()
+			b.cfg.Store = &leaving{b.store, controlplane.Prefix(kind, "n1")}
+			b.start()
+			b.pass(10 * time.Second)
+			b.alive(2)
+			b.pass(4 * time.Second)
+			if got := b.runtime.Running(); len(got) != 1 || got[0] != kept {
+				t.Errorf("without %s: %v run, want what is kept alone", kind, got)
+			}
+		})
+	}
 }
 
 func TestRestored(t *testing.T) {

@@ -254,10 +254,8 @@ func (c *Core) elsewhere(d *Transaction, r *cluster.Reservation) bool {
 	c.releaseGrant(d, g)
 	p := search.NewPacking(c.nodes, d.Draft, grants.BundleOrder(c.view, r))
 	if placed := p.Place(); !placed || !d.Grant(r, p.Spots, 2*len(g.Nodes)+1) {
-		for _, x := range p.Spots {
-			if placed {
-				d.GiveBack(x.Node, x.Holds)
-			}
+		if placed {
+			p.Undo()
 		}
 		c.reacquireGrant(d, g)
 		if p.Skipped {

@@ -9,8 +9,46 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/scheduler/draft"
 	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/scheduler/queue"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
+
+// placeBundles grants a reservation if all its bundles fit, or moves the bundles of a granted one:
+// everything in this draft, or nothing.
+func (c *Core) placeBundles(d *Transaction, s *queue.Shape, r *cluster.Reservation) (outcome, []types.ResourceID) {
+	if r.Grant.V != nil {
+		return c.placeMove(d, r)
+	}
+	if !d.Empty() && !d.RoomForGang(len(r.Info.V.Bundles)) {
+		return full, nil
+	}
+	p := search.NewPacking(c.nodes, d.Draft, grants.BundleOrder(c.view, r))
+	if !p.Place() {
+		result, lacks := c.grantCollected(d, r)
+		if p.Skipped && result == noFit {
+			return stalled, nil
+		}
+		return result, lacks
+	}
+	if !d.Grant(r, p.Spots, 0) {
+		p.Undo()
+		if !d.Empty() {
+			return full, nil
+		}
+		return c.beginGranting(d, r, p.Spots)
+	}
+	return placed, nil
+}
+
+// grantBehind returns the reservation that a scoped resource draws on.
+func (c *Core) grantBehind(rid types.ResourceID) *cluster.Reservation {
+	if !rid.Scoped() {
+		return nil
+	}
+	ns, _, name := rid.Split()
+	return c.view.Reservations[cluster.ID{Namespace: ns, ID: name}]
+}
 
 // A reservation that fits, but whose grant exceeds a transaction, is granted in several. Each takes
 // the bundles' requests on some of its nodes, and the last one grants it. Until then its grant is
@@ -133,4 +171,40 @@ func (c *Core) nodesOf(g *types.Grant) []*cluster.Node {
 		out[i] = c.view.Nodes[at.Node]
 	}
 	return out
+}
+
+// settleGrants releases the grants whose reservation is gone. A draft that does so contains nothing
+// else.
+func (c *Core) settleGrants(d *Transaction) {
+	c.reservations.Drain(func(r *cluster.Reservation) bool {
+		c.deciding = r
+		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.division.Owns(r.ID.Namespace, "") || r.Info.Unread() || r.Current() || grants.ClaimedBy(c.view, r) != nil {
+			return true
+		}
+		if c.waitForGrant(d, r) {
+			return true
+		}
+		return d.Release(r)
+	})
+	d.closed = !d.Empty()
+}
+
+// waitForGrant reports whether anything that the release of a grant changes is in flight; the
+// release is then retried later.
+func (c *Core) waitForGrant(d *Transaction, r *cluster.Reservation) bool {
+	if c.whenUnlocked(r, r) || d.Has(r) {
+		return true
+	}
+	for _, at := range r.Grant.V.Nodes {
+		n := c.view.Nodes[at.Node]
+		if c.whenUnlocked(n, r) {
+			return true
+		}
+		for _, h := range at.Holds {
+			if h.Cluster && c.whenIdle(c.view.PoolOf(h.Resource), r) {
+				return true
+			}
+		}
+	}
+	return false
 }

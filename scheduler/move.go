@@ -95,10 +95,8 @@ func (c *Core) placeMoveFrom(d *Transaction, r *cluster.Reservation, nodes []typ
 	if fits && d.Move(r, from, p.Spots) {
 		return placed, nil
 	}
-	for _, x := range p.Spots {
-		if fits {
-			d.Undo(x.Node, x.Holds)
-		}
+	if fits {
+		p.Undo()
 	}
 	c.reacquireGrant(d, from)
 	switch {
