@@ -25,13 +25,13 @@ func TestSharedEndsWithApplication(t *testing.T) {
 		shared esl.Shared
 		refers esl.Policy
 	}{
-		"queue":           {admission.Queue{Limit: 1}, admission.Queued{In: "s"}},
-		"semaphore":       {admission.Semaphore{Limit: 1}, admission.Holds{Semaphore: "s"}},
-		"fair-queue":      {admission.FairQueue{Limit: 1, Anyone: 1}, admission.Flow{In: "s", As: "a"}},
-		"fair-share":      {share.FairShare{Anyone: 1}, share.Share{In: "s", As: "a"}},
-		"pack":            {place.Pack{}, place.Packed{In: "s"}},
-		"elastic-balance": {place.ElasticBalance{}, place.Balanced{In: "s"}},
-		"objective":       {place.Objective{By: place.Leftover}, place.Placed{By: "s"}},
+		"queue":           {admission.Queue{Limit: 1}, esl.Use{Name: "s"}},
+		"semaphore":       {admission.Semaphore{Limit: 1}, esl.Use{Name: "s"}},
+		"fair-queue":      {admission.FairQueue{Limit: 1, Anyone: 1}, esl.Use{Name: "s", As: "a"}},
+		"fair-share":      {share.FairShare{Anyone: 1}, esl.Use{Name: "s", As: "a"}},
+		"pack":            {place.Pack{}, esl.Use{Name: "s"}},
+		"elastic-balance": {place.ElasticBalance{}, esl.Use{Name: "s"}},
+		"objective":       {place.Objective{By: place.Leftover}, esl.Use{Name: "s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

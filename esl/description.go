@@ -10,9 +10,10 @@ import (
 type Description struct {
 	// Does says in a few words what the policy does.
 	Does string
-	// OnlyDeclared reports whether the policy can only be declared. Jobs name it by another policy.
+	// OnlyDeclared reports whether the policy can only be declared. Jobs take part by Use.
 	OnlyDeclared bool
-	// Flags are the flags that add the policy to a job. Each adds one policy.
+	// Flags are the flags that add the policy to a job. Each adds one policy: a Use, with these
+	// parameters, if OnlyDeclared.
 	Flags []Flag
 }
 
@@ -58,7 +59,8 @@ type Values struct {
 	Words []string
 	// Jobs means ids of jobs and tasks, Resources names of ephemeral resources.
 	Jobs, Resources bool
-	// Shared means ids of shared policies of this kind, each followed by Then.
+	// Shared means ids of shared policies of this kind, each followed by Then. It is that of the
+	// flag's policy if that is OnlyDeclared.
 	Shared, Then string
 }
 

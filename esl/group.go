@@ -39,6 +39,9 @@ type Group struct {
 	// Nodes holds the registered nodes by name, for a policy with NeedsNodes.
 	Nodes map[string]*types.Node
 
+	// policies are those of the job; the rest is of the current one.
+	policies []Policy
+
 	label   string
 	kind    string
 	opens   bool // the policy is an opener
@@ -138,18 +141,19 @@ func (g *Group) Apply(policies []Policy) error {
 	if n := len(policies); n > types.MaxPolicies {
 		return Invalid("policies: has %d: at most %d are allowed, drop some", n, types.MaxPolicies)
 	}
-	kinds := make([]types.Policy, len(policies))
-	for i, p := range policies {
-		kinds[i].Kind = p.Kind()
+	g.policies = resolved(policies, g.Shared)
+	stored, err := StoredForms(g.policies)
+	if err != nil {
+		return err
 	}
-	names := Labels(kinds)
+	names := Labels(stored)
 	var errs []error
-	for i, p := range policies {
-		g.kind, g.label = kinds[i].Kind, names[i]
+	for i, p := range g.policies {
+		g.kind, g.label = labelKind(stored[i]), names[i]
 		_, g.opens = p.(opener)
 		finally, last := len(g.finally), len(g.last)
 		if err := g.checked(p.Apply(g)); err != nil {
-			errs = append(errs, g.named(i, g.kind, err))
+			errs = append(errs, g.named(i, err))
 		}
 		g.later(i, g.finally[finally:])
 		g.later(i, g.last[last:])
@@ -171,7 +175,7 @@ func (g *Group) later(i int, functions []func() error) {
 		functions[j] = func() error {
 			g.kind, g.label = kind, label
 			if err := g.checked(f()); err != nil {
-				return g.named(i, kind, err)
+				return g.named(i, err)
 			}
 			return nil
 		}
@@ -189,8 +193,8 @@ func (g *Group) checked(err error) error {
 }
 
 // named adds the policy to an error.
-func (g *Group) named(i int, kind string, err error) error {
-	return types.Errorf(types.ClassOf(err), "policies[%d] (%s): %w", i, kind, err)
+func (g *Group) named(i int, err error) error {
+	return types.Errorf(types.ClassOf(err), "policies[%d] (%s): %w", i, g.policies[i].Kind(), err)
 }
 
 // Invalid returns an error that names a parameter.

@@ -46,19 +46,15 @@ type Explainer interface {
 }
 
 // Shared is a Policy that several jobs share. An administrator or a user declares it under an id
-// of its own, and it lasts until it is withdrawn. Jobs refer to it by other policies: see
-// SharedRef.
+// of its own, and it lasts until it is withdrawn. Jobs take part by Use.
+//
+// A method Use(*Group, Use) error, if it has one, adds what the tasks of such a job need. Without
+// it, each task requests one of <job>.<kind>, if the kind has a domain. WhyUsed(*State, Use, task
+// string) why.Reason explains why such a task waits; the state is that of the shared policy.
 type Shared interface {
 	Controller
 	// Declare returns the resources that the policy creates when it is declared.
 	Declare(id string) ([]controlplane.Resource, error)
-}
-
-// SharedRef is a Policy that refers to a shared policy.
-type SharedRef interface {
-	Policy
-	// Shared returns the id of the shared policy.
-	Shared() string
 }
 
 // Kinds maps the name of each known kind of policy to a function that makes an empty policy.
@@ -90,6 +86,12 @@ func (k Kinds) Names() []string {
 // NotFound: the kind is not known. Invalid: a parameter is unknown, or has the wrong type.
 func (k Kinds) Read(p types.Policy) (Policy, error) {
 	f, ok := k[p.Kind]
+	if !ok && p.Kind == kindUse {
+		f, ok = func() Policy { return Use{} }, true
+	}
+	if u, former := renamed(p); !ok && former {
+		return u, nil
+	}
 	if !ok && foreign(p.Kind) {
 		made := Foreign{Name: p.Kind, With: p.With}
 		if err := made.check(); err != nil {
@@ -137,13 +139,13 @@ func Stored(p Policy) (types.Policy, error) {
 	return types.Policy{Kind: p.Kind(), With: text}, nil
 }
 
-// Labels returns the labels that names of the policies of a job contain: the kind without the
-// domain, with a number where that is taken.
+// Labels returns the labels that names of the policies of a job contain: the kind, or that of the
+// shared policy in use, without the domain, and with a number where that is taken.
 func Labels(policies []types.Policy) []string {
 	taken := make(map[string]bool, len(policies))
 	out := make([]string, len(policies))
 	for i, p := range policies {
-		name := p.Kind
+		name := labelKind(p)
 		if _, after, ok := strings.Cut(name, "/"); ok {
 			name = after
 		}

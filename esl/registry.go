@@ -83,8 +83,8 @@ func readOne(stored types.Policy, kinds Kinds) (policy Policy, shared string, er
 		if policy, err = kinds.Read(stored); err != nil {
 			return
 		}
-		if r, ok := policy.(SharedRef); ok {
-			shared = r.Shared()
+		if u, ok := policy.(Use); ok {
+			shared = u.Name
 		}
 	})
 	if panicked != nil {

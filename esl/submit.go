@@ -106,7 +106,7 @@ func (c *Client) Expand(ctx context.Context, job controlplane.Job, batch Batch, 
 	}
 	job.ID, job.GeneratedID = g.ID, job.GeneratedID || job.ID == ""
 	e := &Expanded{Group: g, job: job, kept: types.Policies{Job: g.ID, Session: job.Session}, reads: g.reads}
-	if e.kept.Policies, err = StoredForms(policies); err != nil {
+	if e.kept.Policies, err = StoredForms(g.policies); err != nil {
 		return nil, err
 	}
 	return e, nil

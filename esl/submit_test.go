@@ -98,9 +98,9 @@ func TestRefused(t *testing.T) {
 			[]string{`policies[0] (maker): wrong: "x"`, `policies[2] (maker): wrong: "y"`}},
 		"a long id":   {job(strings.Repeat("a", 41), 1), nil, types.Invalid, []string{"job.id", "41 bytes", "shorten it"}},
 		"a long name": {job(strings.Repeat("a", 40), 1), []esl.Policy{maker{Suffix: strings.Repeat("s", 20)}}, types.Invalid, []string{"policies[0] (maker)", "4 bytes more", "shorten it"}},
-		"no shared":   {job("a", 1), []esl.Policy{&esltest.Member{Of: "none"}}, types.Precondition, []string{`policies[0] (member)`, `"none"`, "declare it first"}},
-		"a bad name":  {job("a", 1), []esl.Policy{&esltest.Member{Of: "no/ne"}}, types.Invalid, []string{`policies[0] (member)`, `"no/ne"`}},
-		"a job":       {job("a", 1), []esl.Policy{&esltest.Member{Of: "job"}}, types.Precondition, []string{`"job" is a job`}},
+		"no shared":   {job("a", 1), []esl.Policy{esl.Use{Name: "none"}}, types.Precondition, []string{`policies[0] (use)`, `"none"`, "declare it first"}},
+		"a bad name":  {job("a", 1), []esl.Policy{esl.Use{Name: "no/ne"}}, types.Invalid, []string{`policies[0] (use)`, `"no/ne"`}},
+		"a job":       {job("a", 1), []esl.Policy{esl.Use{Name: "job"}}, types.Precondition, []string{`"job" is a job`}},
 		"a used id":   {job("job", 1), []esl.Policy{maker{}}, types.AlreadyExists, []string{"launch job job: "}},
 		"used, plain": {job("job", 1), nil, types.AlreadyExists, []string{"launch job job: "}},
 		"a bad task":  {spoiled, nil, types.Invalid, []string{"launch job spoiled: tasks[0]"}},
@@ -227,7 +227,7 @@ func TestSharedChanged(t *testing.T) {
 			if err := w.Jobs.Declare(t.Context(), "s", &esltest.Shared{Counter: esltest.Counter{Name: "one"}}, ""); err != nil {
 				t.Fatal(err)
 			}
-			tx, _, err := w.Jobs.Prepare(t.Context(), job("a", 1), &esltest.Member{Of: "s"})
+			tx, _, err := w.Jobs.Prepare(t.Context(), job("a", 1), esl.Use{Name: "s"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -283,7 +283,7 @@ func TestWithdraw(t *testing.T) {
 		t.Errorf("left are %q", got)
 	}
 	declare()
-	w.Submit("a", 1, &esltest.Member{Of: "s"})
+	w.Submit("a", 1, esl.Use{Name: "s"})
 	if err := w.Jobs.Withdraw(ctx, "a", true); !types.Is(err, types.Precondition) {
 		t.Errorf("a job was withdrawn: %v", err)
 	}
@@ -382,7 +382,7 @@ func TestWithdrawMeetsJob(t *testing.T) {
 	store := esltest.NewTrouble(w.Store)
 	store.Set(func(controlplane.Txn) (bool, bool) {
 		store.OnCommit = func(controlplane.Txn) (bool, bool) { return true, false }
-		w.Submit("a", 1, &esltest.Member{Of: "s"})
+		w.Submit("a", 1, esl.Use{Name: "s"})
 		return true, false
 	})
 	c, err := controlplane.New(store, "d")

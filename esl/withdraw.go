@@ -16,18 +16,17 @@ import (
 // withdrawn since.
 func (c *Client) shared(ctx context.Context, declared map[string]Policy, policies []Policy) (map[string]Policy, controlplane.ReadSet, error) {
 	out, reads := make(map[string]Policy), make(controlplane.ReadSet)
-	type reference struct{ kind, id string }
-	named := make(map[reference]bool)
+	named := make(map[string]bool)
 	for i, p := range policies {
-		r, ok := p.(SharedRef)
+		u, ok := p.(Use)
 		if !ok {
 			continue
 		}
-		id := r.Shared()
-		if named[reference{p.Kind(), id}] {
+		id := u.Name
+		if named[id] {
 			return nil, nil, Invalid("policies[%d] (%s): %s is named twice: name it once", i, p.Kind(), id)
 		}
-		named[reference{p.Kind(), id}] = true
+		named[id] = true
 		if out[id] = declared[id]; out[id] != nil {
 			continue
 		}

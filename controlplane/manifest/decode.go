@@ -30,6 +30,8 @@ type decoder struct {
 	// known are the known policies; shared reports whether the document declares a shared policy.
 	known  Policies
 	shared bool
+	// notices are about former names.
+	notices []string
 }
 
 // maxDepth bounds the nesting of values: an alias may occur in its own target.

@@ -28,7 +28,9 @@ type Document struct {
 
 	// Line is its first line, counted from 1.
 	Line int
-	root *yaml.Node
+	// Notices are about former names, which work until the next release.
+	Notices []string
+	root    *yaml.Node
 }
 
 // Name returns the name, empty if it has none.
@@ -170,6 +172,7 @@ func parse(root *yaml.Node, known Policies) (Document, []problem) {
 	if len(d.problems) == d.values {
 		d.check(&doc)
 	}
+	doc.Notices = d.notices
 	return doc, d.problems
 }
 

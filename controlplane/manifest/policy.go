@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"reflect"
@@ -28,6 +29,42 @@ type PolicyKind struct {
 	Job, Shared bool
 	// Desc describes it in a few words.
 	Desc string
+	// Former are its former names. They are read with a notice.
+	Former []Former
+}
+
+// Former is a former name of a policy, with the former names of its fields, by present name, and
+// fields that it stands for.
+type Former struct {
+	Name         string
+	Fields, With map[string]string
+}
+
+// present returns a policy in its present form, if it has a former name.
+func (p Policies) present(name string, with *yaml.Node) (present string, fields *yaml.Node, ok bool) {
+	for present, kind := range p {
+		at := slices.IndexFunc(kind.Former, func(f Former) bool { return f.Name == name })
+		if at < 0 {
+			continue
+		}
+		former, out := kind.Former[at], *with
+		out.Content = slices.Clone(with.Content)
+		for field, was := range former.Fields {
+			for i := 0; i+1 < len(out.Content) && with.Kind == yaml.MappingNode; i += 2 {
+				if out.Content[i].Value == was {
+					key := *out.Content[i]
+					key.Value, out.Content[i] = field, &key
+				}
+			}
+		}
+		if with.Kind == yaml.MappingNode {
+			for _, field := range slices.Sorted(maps.Keys(former.With)) {
+				out.Content = append(out.Content, written(field), written(former.With[field]))
+			}
+		}
+		return present, &out, true
+	}
+	return name, with, false
 }
 
 // Chooses is a text type with few allowed values.
@@ -85,6 +122,8 @@ func (p Policy) Stored() types.Policy { return types.Policy{Kind: p.Name, With: 
 // Made is a policy with its decoded parameters.
 type Made struct {
 	Name string
+	// Notice says that it was given by a former name; empty if not.
+	Notice string
 	// Parameters is a pointer as returned by New of its kind, or With for an unknown kind.
 	Parameters any
 }
@@ -117,6 +156,7 @@ func makePolicy(name string, with *yaml.Node, known Policies) (Made, error) {
 	if d.plain(n, "") {
 		out = d.made(n, "")
 	}
+	out.Notice = strings.Join(d.notices, "\n")
 	var all []string
 	for _, p := range d.problems {
 		all = append(all, name+": "+p.at())
@@ -187,6 +227,10 @@ func (d *decoder) made(n *yaml.Node, path string) Made {
 		return Made{Name: p.Name}
 	}
 	at, with, in := valueOf(n, "name"), valueOf(n, "with"), below(path, "with")
+	if present, fields, former := d.known.present(p.Name, with); former {
+		d.notices = append(d.notices, fmt.Sprintf("policy %s is called %s now: write name: %s, with %s; the former name works until the next release", p.Name, present, present, keysOf(fields)))
+		p.Name, with = present, fields
+	}
 	kind, known := d.known[p.Name]
 	switch {
 	case !known && strings.Contains(p.Name, "/"):
@@ -199,13 +243,13 @@ func (d *decoder) made(n *yaml.Node, path string) Made {
 		} else if err := unmarshal(with, &p.With); err != nil {
 			d.wrong(with, in, "%s", err)
 		}
-		return Made{p.Name, p.With.stored()}
+		return Made{Name: p.Name, Parameters: p.With.stored()}
 	case !known:
 		d.wrong(at, below(path, "name"), "%q is unknown: %s, or another party's policy with a domain, such as acme.com/even", p.Name, d.meant(p.Name))
 	case !kind.fits(d.shared):
 		d.wrong(at, below(path, "name"), "%s", misplaced(p.Name, kind.Shared))
 	default:
-		return Made{p.Name, d.parameters(with, kind, in)}
+		return Made{Name: p.Name, Parameters: d.parameters(with, kind, in)}
 	}
 	return Made{Name: p.Name}
 }
@@ -293,4 +337,13 @@ func Parameters(kind PolicyKind) []Parameter {
 		}
 	}
 	return out
+}
+
+// keysOf names the fields of an object.
+func keysOf(n *yaml.Node) string {
+	var keys []string
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		keys = append(keys, n.Content[i].Value)
+	}
+	return strings.Join(keys, ", ")
 }

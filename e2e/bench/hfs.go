@@ -166,7 +166,7 @@ func (c *cluster) hfsJoin(ctx context.Context, jobs *esl.Client, u hfsUser, phas
 			tasks[i] = sim.Task(1000, "run", c.cfg.scaled(long).String())
 		}
 		name := strings.ReplaceAll(u.path, "/", "-")
-		if _, err := jobs.Submit(ctx, controlplane.Job{Name: name, Tasks: tasks}, share.Share{In: "teams", As: u.path}); err != nil {
+		if _, err := jobs.Submit(ctx, controlplane.Job{Name: name, Tasks: tasks}, esl.Use{Name: "teams", As: u.path}); err != nil {
 			return err
 		}
 	}

@@ -44,10 +44,10 @@ const phillyLine = "line"
 // in turn.
 func phillyPolicies() []phillyPolicy {
 	return []phillyPolicy{
-		{name: "philly-fifo", shared: inOrder{}, of: func(workload.Training) []esl.Policy { return []esl.Policy{ordered{In: phillyLine}} }},
+		{name: "philly-fifo", shared: inOrder{}, of: func(workload.Training) []esl.Policy { return []esl.Policy{esl.Use{Name: phillyLine}} }},
 		{name: "philly-backfill", ages: true, of: func(workload.Training) []esl.Policy { return nil }},
 		{name: "philly-fair", ages: true, shared: share.FairShare{Anyone: 1, Over: []string{string(types.GPU)}},
-			of: func(t workload.Training) []esl.Policy { return []esl.Policy{share.Share{In: phillyLine, As: t.Tenant}} }},
+			of: func(t workload.Training) []esl.Policy { return []esl.Policy{esl.Use{Name: phillyLine, As: t.Tenant}} }},
 	}
 }
 

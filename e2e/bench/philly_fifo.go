@@ -22,7 +22,7 @@ func (inOrder) Kind() string { return "bench.escher.dev/in-order" }
 
 // Apply refuses: jobs must name the shared policy instead.
 func (inOrder) Apply(*esl.Group) error {
-	return types.Errorf(types.Invalid, "in-order is shared: declare it, and have jobs name it by ordered")
+	return types.Errorf(types.Invalid, "in-order is shared: declare it, and have jobs use it")
 }
 
 // Declare needs nothing.
@@ -52,22 +52,6 @@ func letIn(s *esl.State, jobs []string) esl.Plan {
 	return plan
 }
 
-// ordered makes a job wait in an inOrder.
-type ordered struct {
-	In string `json:"in"`
-}
-
-func (ordered) Kind() string { return "bench.escher.dev/ordered" }
-
-// Shared is the id of the inOrder.
-func (o ordered) Shared() string { return o.In }
-
-// Apply makes all tasks request a gate of the job.
-func (ordered) Apply(g *esl.Group) error {
-	g.AskAll(g.Own(""), 1)
-	return nil
-}
-
 // waitingJob is a job that has not begun.
 type waitingJob struct {
 	job, gate string
@@ -89,7 +73,7 @@ func inLine(s *esl.State, jobs []string) []waitingJob {
 				name, _, _ := strings.Cut(x.Name, "@")
 				if types.ResourceID(name) == types.GPU {
 					w.devices = append(w.devices, x.Amount)
-				} else if strings.HasPrefix(name, job+".ordered") {
+				} else if strings.HasPrefix(name, job+".in-order") {
 					w.gate = name
 				}
 			}

@@ -35,7 +35,7 @@ func (c *cluster) philly(ctx context.Context, found figures, jobs []workload.Tra
 	keep.Interval, keep.KeepMin, keep.KeepAge = 5*time.Second, 10*time.Second, 20*time.Second // ended tasks are of no further use
 	h, err := c.hollow(ctx, sim.Config{
 		Nodes: phillyCluster(c.cfg.Nodes), Collector: keep,
-		Kinds:     builtin.Kinds().With(func() esl.Policy { return inOrder{} }, func() esl.Policy { return ordered{} }),
+		Kinds:     builtin.Kinds().With(func() esl.Policy { return inOrder{} }),
 		Scheduler: scheduler.Config{Placement: search.Pack, AccumulateAfter: c.cfg.real(phillyAge)},
 	})
 	if err != nil {

@@ -143,18 +143,18 @@ func TestInOrder(t *testing.T) {
 				jobs = append(jobs, job)
 				for n, has := range devices {
 					put(controlplane.TaskKey(ns, job+"-"+string(rune('0'+n))), &types.Task{
-						Job: job, Submitted: int64(i + 1), Requests: types.NewRequests(map[string]types.Quantity{"gpu": has, job + ".ordered": 1}),
+						Job: job, Submitted: int64(i + 1), Requests: types.NewRequests(map[string]types.Quantity{"gpu": has, job + ".in-order": 1}),
 					})
 				}
 				if slices.Contains(tt.open, i) {
-					put(controlplane.ResourceKey(ns, job+".ordered", types.ClusterWide), &types.Resource{Capacity: types.Inf})
+					put(controlplane.ResourceKey(ns, job+".in-order", types.ClusterWide), &types.Resource{Capacity: types.Inf})
 				}
 			}
 			v.Reached(revision)
 			var got []int
 			for _, set := range letIn(&esl.State{View: v, Namespace: ns}, jobs).Set {
 				for i := range tt.devices {
-					if set.Name == phillyJob(len(tt.devices)-i)+".ordered" {
+					if set.Name == phillyJob(len(tt.devices)-i)+".in-order" {
 						got = append(got, i)
 					}
 				}

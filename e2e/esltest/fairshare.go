@@ -11,7 +11,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
-	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -138,4 +137,4 @@ func (s *Sharing) NothingLeft(but ...string) {
 	}
 }
 
-func As(user string) share.Share { return share.Share{In: "teams", As: user} }
+func As(user string) esl.Use { return esl.Use{Name: "teams", As: user} }

@@ -44,7 +44,6 @@ func (r *Record) Kinds() esl.Kinds {
 		func() esl.Policy { return &Shared{Counter: Counter{asked: r}} },
 		func() esl.Policy { return &Watcher{Counter: Counter{asked: r}} },
 		func() esl.Policy { return &Paced{Counter{asked: r}} },
-		func() esl.Policy { return &Member{} },
 		func() esl.Policy { return &Plain{} },
 	)
 }
@@ -98,6 +97,8 @@ type Shared struct{ Counter }
 
 func (*Shared) Kind() string { return "shared" }
 
+func (*Shared) Use(*esl.Group, esl.Use) error { return nil }
+
 func (p *Shared) Declare(id string) ([]controlplane.Resource, error) {
 	return []controlplane.Resource{{Name: id + ".shared", Capacity: esl.One, Where: controlplane.InCluster()}}, nil
 }
@@ -108,17 +109,6 @@ type Plain struct{}
 func (*Plain) Kind() string { return "plain" }
 
 func (*Plain) Apply(*esl.Group) error { return nil }
-
-// Member refers to a shared policy.
-type Member struct {
-	Of string `json:"of"`
-}
-
-func (*Member) Kind() string { return "member" }
-
-func (*Member) Apply(*esl.Group) error { return nil }
-
-func (p *Member) Shared() string { return p.Of }
 
 // World is a store without a cluster: tasks wait, and nothing else happens.
 type World struct {

@@ -227,8 +227,8 @@ func TestSemaphore(t *testing.T) {
 		if err := jobs.Declare(t.Context(), "db", admission.Semaphore{Limit: 3}, ""); err != nil {
 			t.Fatal(err)
 		}
-		one := esltest.Submitted(t, jobs, esl.Copies(5, esltest.Called("x", "run", "10s")), admission.Holds{Semaphore: "db"})
-		two := esltest.Submitted(t, jobs, esl.Copies(3, esltest.Called("y", "run", "10s")), admission.Holds{Semaphore: "db", Amount: 2})
+		one := esltest.Submitted(t, jobs, esl.Copies(5, esltest.Called("x", "run", "10s")), esl.Use{Name: "db"})
+		two := esltest.Submitted(t, jobs, esl.Copies(3, esltest.Called("y", "run", "10s")), esl.Use{Name: "db", Amount: 2})
 		all := slices.Concat(one.Tasks, two.Tasks)
 		time.Sleep(time.Second)
 		if v, err := c.Await(t.Context(), func(*cluster.View) bool { return true }); err != nil || len(hollow.Running(v, "d")) != 3 {
@@ -254,7 +254,7 @@ func TestSemaphore(t *testing.T) {
 			}
 		}
 		for want, p := range map[string]esl.Policy{
-			"each task would hold 4": admission.Holds{Semaphore: "db", Amount: 4}, `there is no shared policy "nothing"`: admission.Holds{Semaphore: "nothing"}, "a semaphore is shared": admission.Semaphore{Limit: 1},
+			"each task would hold 4": esl.Use{Name: "db", Amount: 4}, `there is no shared policy "nothing"`: esl.Use{Name: "nothing"}, "a semaphore is shared": admission.Semaphore{Limit: 1},
 		} {
 			if _, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: []controlplane.Submission{esltest.Called("a")}}, p); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v, not %q", p, err, want)

@@ -22,7 +22,7 @@ func BenchmarkGatesNext(b *testing.B) {
 			w.Put(controlplane.ResourceKey("d", pool.Name, types.ClusterWide), &types.Resource{Capacity: pool.Capacity})
 			for i := range 100_000 {
 				job := fmt.Sprintf("job-%d", i%100)
-				asks := types.NewRequests(map[string]types.Quantity{"cpu": 1000, "foo": 1, pool.Name: esl.One, fmt.Sprintf("%s.queued.%d", job, i/100): 1})
+				asks := types.NewRequests(map[string]types.Quantity{"cpu": 1000, "foo": 1, pool.Name: esl.One, fmt.Sprintf("%s.queue.%d", job, i/100): 1})
 				w.Put(controlplane.TaskKey("d", fmt.Sprintf("t-%d", i)), &types.Task{Job: job, Requests: asks, Submitted: int64(i)})
 			}
 			w.View.Reached(w.Revision)

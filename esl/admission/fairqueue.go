@@ -34,7 +34,15 @@ func (FairQueue) Kind() string { return "fair-queue" }
 
 // Describe says what the policy does.
 func (FairQueue) Describe() esl.Description {
-	return esl.Description{Does: "admit tasks by the weights of their flows", OnlyDeclared: true}
+	return esl.Description{Does: "admit tasks by the weights of their flows", OnlyDeclared: true, Flags: []esl.Flag{{
+		Name: "queue", Values: esl.Values{Then: "/"},
+		Text: func(text string) (esl.Parameters, error) {
+			if name, as, ok := strings.Cut(text, "/"); ok {
+				return esl.Parameters{"name": name, "as": as}, nil
+			}
+			return nil, nil // of a queue
+		},
+	}}}
 }
 
 // Apply refuses: jobs name it by Flow.
@@ -208,12 +216,12 @@ func (p FairQueue) queue(s *esl.State) *flows {
 	}
 	referring := s.Referring()
 	for _, job := range taskset.SortedKeys(referring) {
-		made, ok := referring[job].(Flow)
+		use, ok := referring[job].(esl.Use)
 		if !ok {
 			continue
 		}
-		f := q.flow(p, s.ID, made.As)
-		f.all = append(f.all, gatesOf(s, job, made.Kind())...)
+		f := q.flow(p, s.ID, use.As)
+		f.all = append(f.all, gatesOf(s, job, p.Kind())...)
 	}
 	for _, name := range taskset.SortedKeys(q.byName) {
 		f := q.byName[name]
@@ -283,72 +291,39 @@ func (q *flows) before(a, b *flow) bool {
 	) < 0
 }
 
-// Flow makes the tasks of a job wait in a flow of a FairQueue.
-type Flow struct {
-	// In is the id of the FairQueue.
-	In string `json:"in" desc:"the fair-queue that the tasks wait in, by its name" is:"name"`
-	// As is the name of the flow.
-	As string `json:"as" desc:"the flow that they are of" is:"name"`
-}
-
-// Kind returns flow.
-func (Flow) Kind() string { return "flow" }
-
-// Describe says what the policy does, and its flags.
-func (Flow) Describe() esl.Description {
-	return esl.Description{Does: "the tasks wait in a fair-queue that is declared", Flags: []esl.Flag{{
-		Name: "queue", Values: esl.Values{Shared: FairQueue{}.Kind(), Then: "/"},
-		Text: func(text string) (esl.Parameters, error) {
-			if in, as, ok := strings.Cut(text, "/"); ok {
-				return esl.Parameters{"in": in, "as": as}, nil
-			}
-			return nil, nil // of a queue
-		},
-	}}}
-}
-
-// Shared returns the id of the FairQueue.
-func (p Flow) Shared() string { return p.In }
-
-// Apply makes each task request a gate of its own.
-func (p Flow) Apply(g *esl.Group) error {
-	q, ok := g.Shared[p.In].(FairQueue)
-	if !ok {
-		return esl.Invalid("in: %q is no fair-queue: name one that is declared", p.In)
-	}
-	if err := types.ValidateName("as", p.As); err != nil {
+// Use makes each task request a gate of its own.
+func (p FairQueue) Use(g *esl.Group, u esl.Use) error {
+	if err := u.Only(p.Kind(), "as"); err != nil {
 		return err
 	}
-	if _, ok := q.Flows[p.As]; !ok && q.Anyone == 0 {
-		return esl.Invalid("as: there is no flow %q: use %s", p.As, strings.Join(slices.Sorted(maps.Keys(q.Flows)), ", "))
+	if err := types.ValidateName("as", u.As); err != nil {
+		return err
 	}
-	if err := q.named(p.In, p.As); err != nil {
+	if _, ok := p.Flows[u.As]; !ok && p.Anyone == 0 {
+		return esl.Invalid("as: there is no flow %q: use %s", u.As, strings.Join(slices.Sorted(maps.Keys(p.Flows)), ", "))
+	}
+	if err := p.named(u.Name, u.As); err != nil {
 		return err
 	}
 	return askGates(g, p.Kind())
 }
 
-// Why says how far the flow is.
-func (p Flow) Why(s *esl.State, task string) why.Reason {
+// WhyUsed says how far the flow is.
+func (p FairQueue) WhyUsed(s *esl.State, u esl.Use, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
 		return why.Reason{}
 	}
-	made, shared := s.SharedPolicy(p.In)
-	fair, ok := made.(FairQueue)
-	if !ok {
-		return why.Say(why.Order, "there is no fair-queue %s any more: declare it again, or submit the job without", p.In)
-	}
-	q := fair.queue(shared)
-	f := q.byName[p.As]
+	q := p.queue(s)
+	f := q.byName[u.As]
 	if f == nil {
 		return why.Reason{}
 	}
 	if n, ok := ahead(f.waiting, t); ok {
-		return why.Say(why.Order, "fair-queue %s has let in %d of %d; %d of %s are before it", p.In, q.taken(), fair.Limit, n, p.As)
+		return why.Say(why.Order, "fair-queue %s has let in %d of %d; %d of %s are before it", u.Name, q.taken(), p.Limit, n, u.As)
 	}
-	if text := whyOutside(shared, f.all, t, fair.Limit); text != "" {
-		return why.Say(why.Order, "fair-queue %s %s", p.In, text)
+	if text := whyOutside(s, f.all, t, p.Limit); text != "" {
+		return why.Say(why.Order, "fair-queue %s %s", u.Name, text)
 	}
 	return why.Reason{}
 }

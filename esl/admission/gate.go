@@ -29,11 +29,10 @@ type gate struct {
 
 // askGates makes each task of a group request a gate.
 func askGates(g *esl.Group, kind string) error {
-	prefix := g.ID + "." + kind
 	for i := range g.Tasks {
 		for _, x := range g.Tasks[i].Task.Requests {
-			if strings.HasPrefix(x.Name, prefix) {
-				return esl.Invalid("in: a job is let in one by one by a single %s: drop one", kind)
+			if taskset.IsGateOf(x.Name, g.ID, kind) {
+				return esl.Invalid("name: a job is let in one by one by a single %s: drop one", kind)
 			}
 		}
 	}
@@ -51,7 +50,7 @@ func gatesOf(s *esl.State, job, kind string) []gate {
 		if t.Info.V == nil {
 			return
 		}
-		if name, index, ok := taskset.GateOf(t.Info.V.Requests, job+"."+kind); ok {
+		if name, index, ok := taskset.GateOf(t.Info.V.Requests, job, kind); ok {
 			out = append(out, gate{task: t, job: job, index: index, name: name, pool: s.Pool(name)})
 		}
 	})
@@ -81,8 +80,8 @@ func (g *gate) after(name string) bool {
 	if name == g.name || taskset.IsSharePool(name) {
 		return true
 	}
-	flow := taskset.KindFlow
-	return !taskset.IsGateOf(g.name, g.job, flow) && taskset.IsGateOf(name, g.job, flow)
+	fair := taskset.KindFairQueue
+	return !taskset.IsGateOf(g.name, g.job, fair) && taskset.IsGateOf(name, g.job, fair)
 }
 
 // fitsSomeNode reports whether a task would fit on a node that takes tasks if the node were empty.

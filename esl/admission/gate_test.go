@@ -21,14 +21,14 @@ import (
 // TestGatesTogether puts jobs in several queues and shares at once: none of them waits until
 // another one admits the tasks.
 func TestGatesTogether(t *testing.T) {
-	queued, flow, ofTeams := admission.Queued{In: "q"}, admission.Flow{In: "f", As: "a"}, share.Share{In: "teams", As: "a"}
+	queued, flow, ofTeams := esl.Use{Name: "q"}, esl.Use{Name: "f", As: "a"}, esl.Use{Name: "teams", As: "a"}
 	for name, policies := range map[string][]esl.Policy{
 		"queue and flow":  {queued, flow},
 		"flow and queue":  {flow, queued},
 		"queue and share": {queued, ofTeams},
 		"flow and share":  {flow, ofTeams},
-		"two shares":      {ofTeams, share.Share{In: "others", As: "b"}},
-		"all of them":     {ofTeams, flow, share.Share{In: "others", As: "b"}, queued},
+		"two shares":      {ofTeams, esl.Use{Name: "others", As: "b"}},
+		"all of them":     {ofTeams, flow, esl.Use{Name: "others", As: "b"}, queued},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestGatesTogether(t *testing.T) {
 // TestGatesOfGangs opens the gates of a gang all or none: no admitted member waits for one that is
 // not.
 func TestGatesOfGangs(t *testing.T) {
-	for name, p := range map[string]esl.Policy{"queue": admission.Queued{In: "q"}, "fair-queue": admission.Flow{In: "f", As: "a"}} {
+	for name, p := range map[string]esl.Policy{"queue": esl.Use{Name: "q"}, "fair-queue": esl.Use{Name: "f", As: "a"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(2, 8)}, "q", admission.Queue{Rate: 4, Per: manifest.Duration(10 * time.Second)})
@@ -81,7 +81,7 @@ func TestGatesOfGangs(t *testing.T) {
 
 // TestGangTooLargeForGates blocks no other task: the gang was submitted under a larger limit.
 func TestGangTooLargeForGates(t *testing.T) {
-	for name, p := range map[string]esl.Policy{"queue": admission.Queued{In: "q"}, "fair-queue": admission.Flow{In: "f", As: "a"}} {
+	for name, p := range map[string]esl.Policy{"queue": esl.Use{Name: "q"}, "fair-queue": esl.Use{Name: "f", As: "a"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(2, 8), NoKeep: true}, "q", admission.Queue{Rate: 8})
@@ -104,7 +104,7 @@ func TestGangTooLargeForGates(t *testing.T) {
 
 // TestGatesOfWhatNeverRuns does not let a task that is too large for every node block others.
 func TestGatesOfWhatNeverRuns(t *testing.T) {
-	for name, p := range map[string]esl.Policy{"queue": admission.Queued{In: "q"}, "fair-queue": admission.Flow{In: "f", As: "a"}} {
+	for name, p := range map[string]esl.Policy{"queue": esl.Use{Name: "q"}, "fair-queue": esl.Use{Name: "f", As: "a"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(2, 4)}, "q", admission.Queue{Rate: 2})
@@ -126,7 +126,7 @@ func TestGatesOfWhatNeverRuns(t *testing.T) {
 // TestGatesOfWhatDoesNotBegin closes the gates of tasks that fit on no node, so that others have
 // their turn, and opens them again in turn.
 func TestGatesOfWhatDoesNotBegin(t *testing.T) {
-	for name, p := range map[string]esl.Policy{"queue": admission.Queued{In: "q"}, "fair-queue": admission.Flow{In: "f", As: "a"}} {
+	for name, p := range map[string]esl.Policy{"queue": esl.Use{Name: "q"}, "fair-queue": esl.Use{Name: "f", As: "a"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 4)}, "q", admission.Queue{Rate: 2})
@@ -175,10 +175,10 @@ func TestGatesOfAGangTooLarge(t *testing.T) {
 		if _, err := s.Jobs.Cordon(t.Context(), "large", types.Cordon{Reason: "later"}); err != nil {
 			t.Fatal(err)
 		}
-		gang := s.Submit([]controlplane.Submission{hollow.Task(1000, "run", "5s"), hollow.Task(1000, "run", "5s"), hollow.Task(6000, "run", "5s")}, gang.Gang{}, admission.Queued{In: "q"})
+		gang := s.Submit([]controlplane.Submission{hollow.Task(1000, "run", "5s"), hollow.Task(1000, "run", "5s"), hollow.Task(6000, "run", "5s")}, gang.Gang{}, esl.Use{Name: "q"})
 		time.Sleep(10 * time.Second)
 		for rid := range s.Snapshot().Pools {
-			if strings.HasPrefix(string(rid), "d:"+gang.Job+".queued") {
+			if strings.HasPrefix(string(rid), "d:"+gang.Job+".queue") {
 				t.Errorf("%s is open", rid)
 			}
 		}

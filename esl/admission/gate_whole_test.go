@@ -33,7 +33,7 @@ func TestGangsOfTwoFlows(t *testing.T) {
 				store := memstore.New(memstore.WithLimits(controlplane.Limits{Ops: test.ops, Bytes: 3 << 19}))
 				s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(2, 512), NoAudit: true, NoKeep: true, Store: store}, "f", admission.FairQueue{Limit: test.limit, Anyone: 1})
 				of := func(flow string, n int) controlplane.Launched {
-					return s.Submit(esl.Copies(n, hollow.Task(1000, "run", "10s")), gang.Gang{}, admission.Flow{In: "f", As: flow})
+					return s.Submit(esl.Copies(n, hollow.Task(1000, "run", "10s")), gang.Gang{}, esl.Use{Name: "f", As: flow})
 				}
 				a, b := of("a", test.a), of("b", test.b)
 				s.Keep()
@@ -51,15 +51,15 @@ func TestGangsOfTwoFlows(t *testing.T) {
 func TestGangHalfLetIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(16, 64), NoAudit: true, NoKeep: true}, "f", admission.FairQueue{Limit: 150, Anyone: 1})
-		gang := s.Submit(esl.Copies(128, hollow.Task(1000, "run", "10s")), gang.Gang{}, admission.Flow{In: "f", As: "a"})
+		gang := s.Submit(esl.Copies(128, hollow.Task(1000, "run", "10s")), gang.Gang{}, esl.Use{Name: "f", As: "a"})
 		for i := range 70 { // as an earlier plan left it
-			_, err := s.Jobs.SetResource(t.Context(), fmt.Sprintf("%s.flow.%d", gang.Job, i), types.Quantity(time.Now().Unix())*esl.One, controlplane.InCluster(), esl.OfJob(gang.Job))
+			_, err := s.Jobs.SetResource(t.Context(), fmt.Sprintf("%s.fair-queue.%d", gang.Job, i), types.Quantity(time.Now().Unix())*esl.One, controlplane.InCluster(), esl.OfJob(gang.Job))
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 		esltest.Declare(s, map[string]esl.Shared{"f": admission.FairQueue{Limit: 100, Anyone: 1}})
-		single := s.Submit(esl.Copies(60, hollow.Task(1000, "run", "10s")), admission.Flow{In: "f", As: "b"})
+		single := s.Submit(esl.Copies(60, hollow.Task(1000, "run", "10s")), esl.Use{Name: "f", As: "b"})
 		s.Keep()
 		time.Sleep(50 * time.Second)
 		if m, n := len(esltest.Begun(s, gang)), len(esltest.Begun(s, single)); m != 0 || n != 0 {
@@ -70,7 +70,7 @@ func TestGangHalfLetIn(t *testing.T) {
 			t.Errorf("%d of the gang and %d of 60 others have begun", m, n)
 		}
 		for rid, pool := range s.Snapshot().Pools {
-			if strings.HasPrefix(string(rid), "d:"+gang.Job+".flow.") && pool.Capacity() > 0 {
+			if strings.HasPrefix(string(rid), "d:"+gang.Job+".fair-queue.") && pool.Capacity() > 0 {
 				t.Errorf("%s is open", rid)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/admission"
 )
 
@@ -65,7 +66,7 @@ func ExampleSemaphore() {
 	}
 	var tasks []string
 	for range 2 {
-		job, err := jobs.Submit(ctx, controlplane.Job{Tasks: []controlplane.Submission{hollow.Task(500, "run", "20ms")}}, admission.Holds{Semaphore: "database"})
+		job, err := jobs.Submit(ctx, controlplane.Job{Tasks: []controlplane.Submission{hollow.Task(500, "run", "20ms")}}, esl.Use{Name: "database"})
 		if err != nil {
 			fmt.Println(err)
 			return

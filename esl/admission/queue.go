@@ -16,8 +16,8 @@ import (
 	"github.com/escher-sched/escher/types/words"
 )
 
-// Queue bounds how many tasks run at once, and how many begin in a time. It is shared: jobs name it
-// by Queued. Waiting tasks are ordered by priority, then by age.
+// Queue bounds how many tasks run at once, and how many begin in a time. It is shared: tasks
+// of jobs with a Use wait in it. Waiting tasks are ordered by priority, then by age.
 type Queue struct {
 	// Limit is how many tasks run at once; 0 means any number.
 	Limit int `json:"limit,omitempty" desc:"how many tasks run at once; any number if it is left out" max:"1073741824" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
@@ -35,12 +35,20 @@ func (Queue) Kind() string { return "queue" }
 
 // Describe says what the policy does.
 func (Queue) Describe() esl.Description {
-	return esl.Description{Does: "so many tasks run at once, or begin within a time", OnlyDeclared: true}
+	return esl.Description{Does: "so many tasks run at once, or begin within a time", OnlyDeclared: true, Flags: []esl.Flag{{
+		Name: "queue", Usage: "NAME[/FLOW]: declared queue, or fair queue, to wait in",
+		Text: func(text string) (esl.Parameters, error) {
+			if strings.Contains(text, "/") {
+				return nil, nil // of a fair queue
+			}
+			return esl.Parameters{"name": text}, nil
+		},
+	}}}
 }
 
-// Apply refuses: jobs name it by Queued.
+// Apply refuses: jobs take part by Use.
 func (Queue) Apply(*esl.Group) error {
-	return esl.Invalid("queue is shared: declare it under an id, and have jobs name it by the policy queued")
+	return esl.Invalid("queue is shared: declare it under an id, and have jobs use it by that name")
 }
 
 // Validate checks the parameters.
@@ -144,7 +152,7 @@ func (p Queue) line(s *esl.State) line {
 		if t.ID.Namespace != s.Namespace || t.Info.V == nil || !mayAskFor(t.Info.V, name) {
 			continue
 		}
-		gateName, index, ok := taskset.GateOf(t.Info.V.Requests, t.Info.V.Job+"."+Queued{}.Kind())
+		gateName, index, ok := taskset.GateOf(t.Info.V.Requests, t.Info.V.Job, p.Kind())
 		if !ok {
 			continue
 		}
@@ -173,70 +181,38 @@ func (l *line) room(p Queue) int {
 	return max(0, p.Rate-len(l.begun)-len(l.entering))
 }
 
-// Queued makes the tasks of a job wait in a Queue.
-type Queued struct {
-	// In is the id of the Queue.
-	In string `json:"in" desc:"the queue that the tasks wait in, by its name" is:"name"`
-}
-
-// Kind returns queued.
-func (Queued) Kind() string { return "queued" }
-
-// Describe says what the policy does, and its flags.
-func (Queued) Describe() esl.Description {
-	return esl.Description{Does: "the tasks wait in a queue that is declared", Flags: []esl.Flag{{
-		Name: "queue", Usage: "NAME[/FLOW]: declared queue, or fair queue, to wait in", Values: esl.Values{Shared: Queue{}.Kind()},
-		Text: func(text string) (esl.Parameters, error) {
-			if strings.Contains(text, "/") {
-				return nil, nil // of a fair queue
-			}
-			return esl.Parameters{"in": text}, nil
-		},
-	}}}
-}
-
-// Shared returns the id of the Queue.
-func (p Queued) Shared() string { return p.In }
-
-// Apply makes each task request one of the queue, and a gate of its own if the queue has a rate.
-func (p Queued) Apply(g *esl.Group) error {
-	q, ok := g.Shared[p.In].(Queue)
-	if !ok {
-		return esl.Invalid("in: %q is no queue: name one that is declared", p.In)
+// Use makes each task request one of the queue, and a gate of its own if the queue has a rate.
+func (p Queue) Use(g *esl.Group, u esl.Use) error {
+	if err := u.Only(p.Kind(), ""); err != nil {
+		return err
 	}
-	name := esl.OwnName(p.In, q.Kind(), "")
-	g.AskAll(name, esl.One)
-	if q.Rate == 0 {
+	g.AskAll(esl.OwnName(u.Name, p.Kind(), ""), esl.One)
+	if p.Rate == 0 {
 		return nil
 	}
 	return askGates(g, p.Kind())
 }
 
-// Why says how long the queue is.
-func (p Queued) Why(s *esl.State, task string) why.Reason {
+// WhyUsed says how long the queue is.
+func (p Queue) WhyUsed(s *esl.State, u esl.Use, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
 		return why.Reason{}
 	}
-	made, shared := s.SharedPolicy(p.In)
-	q, ok := made.(Queue)
-	if !ok {
-		return why.Say(why.Order, "there is no queue %s any more: declare it again, or submit the job without", p.In)
+	if p.Closed {
+		return why.Say(why.Order, "queue %s is closed", u.Name)
 	}
-	if q.Closed {
-		return why.Say(why.Order, "queue %s is closed", p.In)
-	}
-	l := q.line(shared)
-	if n, ok := ahead(l.waiting, t); ok && q.Rate == 0 {
-		return why.Say(why.Order, "queue %s is about to let it in; %d are before it", p.In, n)
+	l := p.line(s)
+	if n, ok := ahead(l.waiting, t); ok && p.Rate == 0 {
+		return why.Say(why.Order, "queue %s is about to let it in; %d are before it", u.Name, n)
 	} else if ok {
-		return why.Say(why.Order, "queue %s lets %d begin in %s; %d are before it", p.In, q.Rate, q.per(), n)
+		return why.Say(why.Order, "queue %s lets %d begin in %s; %d are before it", u.Name, p.Rate, p.per(), n)
 	}
-	if text := whyOutside(shared, l.all, t, q.Rate); text != "" {
-		return why.Say(why.Order, "queue %s %s", p.In, text)
+	if text := whyOutside(s, l.all, t, p.Rate); text != "" {
+		return why.Say(why.Order, "queue %s %s", u.Name, text)
 	}
-	if pool := s.Pool(esl.OwnName(p.In, q.Kind(), "")); pool != nil && pool.Free() < esl.One {
-		return why.Say(why.Budget, "queue %s has all of its %d in use", p.In, q.Limit)
+	if pool := s.Pool(s.Own("")); pool != nil && pool.Free() < esl.One {
+		return why.Say(why.Budget, "queue %s has all of its %d in use", u.Name, p.Limit)
 	}
 	return why.Reason{}
 }

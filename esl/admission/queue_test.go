@@ -21,9 +21,9 @@ import (
 func TestQueueLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(2, 8)}, "q", admission.Queue{Limit: 3})
-		a := s.Submit(esl.Copies(6, hollow.Task(100, "run", "10s")), admission.Queued{In: "q"})
+		a := s.Submit(esl.Copies(6, hollow.Task(100, "run", "10s")), esl.Use{Name: "q"})
 		time.Sleep(time.Second)
-		b := s.Submit(esl.Copies(2, hollow.Task(100, "run", "10s")), admission.Queued{In: "q"})
+		b := s.Submit(esl.Copies(2, hollow.Task(100, "run", "10s")), esl.Use{Name: "q"})
 		time.Sleep(time.Second)
 		if n := len(esltest.Begun(s, a, b)); n != 3 {
 			t.Errorf("%d have begun, want 3", n)
@@ -65,7 +65,7 @@ func TestQueueRate(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(2, 8)}, "q", admission.Queue{Rate: 4, Per: manifest.Duration(10 * time.Second)})
 		var jobs []controlplane.Launched
 		for range 3 {
-			jobs = append(jobs, s.Submit(esl.Copies(6, hollow.Task(100, "run", "300ms")), admission.Queued{In: "q"}))
+			jobs = append(jobs, s.Submit(esl.Copies(6, hollow.Task(100, "run", "300ms")), esl.Use{Name: "q"}))
 		}
 		for range 8 {
 			time.Sleep(5100 * time.Millisecond)
@@ -97,9 +97,9 @@ func TestQueueOfWhatWaits(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 8)}, "q", admission.Queue{Rate: 1, Per: manifest.Duration(time.Minute)})
 		later := hollow.Task(100, "run", "1s")
 		later.Task.Requests = later.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{"signal": 1}))
-		first := s.Submit(esl.Copies(3, later), admission.Queued{In: "q"})
+		first := s.Submit(esl.Copies(3, later), esl.Use{Name: "q"})
 		time.Sleep(time.Second)
-		second := s.Submit(esl.Copies(2, hollow.Task(100, "run", "1s")), admission.Queued{In: "q"})
+		second := s.Submit(esl.Copies(2, hollow.Task(100, "run", "1s")), esl.Use{Name: "q"})
 		time.Sleep(5 * time.Second)
 		if n := len(esltest.Begun(s, second)); n != 1 {
 			t.Errorf("%d have begun, want 1", n)
@@ -120,7 +120,7 @@ func TestFairQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 64)}, "q", admission.FairQueue{Limit: 4, Flows: map[string]float64{"gold": 3}, Anyone: 1})
 		of := func(flow string, n int) controlplane.Launched {
-			return s.Submit(esl.Copies(n, hollow.Task(100, "run", "1s")), admission.Flow{In: "q", As: flow})
+			return s.Submit(esl.Copies(n, hollow.Task(100, "run", "1s")), esl.Use{Name: "q", As: flow})
 		}
 		iron := of("iron", 120)
 		time.Sleep(5 * time.Second)
@@ -160,13 +160,13 @@ func TestFairQueue(t *testing.T) {
 func TestFairQueueFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 64)}, "q", admission.FairQueue{Limit: 10, Anyone: 1})
-		job := s.Submit(esl.Copies(200, hollow.Task(100, "run", "1s")), admission.Flow{In: "q", As: "x"})
+		job := s.Submit(esl.Copies(200, hollow.Task(100, "run", "1s")), esl.Use{Name: "q", As: "x"})
 		most := 0
 		for range 18 {
 			time.Sleep(time.Second)
 			gates := 0
 			for rid, pool := range s.Snapshot().Pools {
-				if pool.Info.V != nil && strings.Contains(string(rid), ".flow.") {
+				if pool.Info.V != nil && strings.Contains(string(rid), ".fair-queue.") {
 					gates++
 				}
 			}
@@ -192,11 +192,13 @@ func TestQueuesRefuse(t *testing.T) {
 			policies []esl.Policy
 			want     string
 		}{
-			{[]esl.Policy{admission.Queued{In: "f"}}, `in: "f" is no queue`},
-			{[]esl.Policy{admission.Flow{In: "q", As: "a"}}, `in: "q" is no fair-queue`},
-			{[]esl.Policy{admission.Flow{In: "f", As: "b"}}, `as: there is no flow "b": use a`},
-			{[]esl.Policy{admission.Queued{In: "q"}, admission.Queued{In: "q2"}}, "by a single queued: drop one"},
-			{[]esl.Policy{admission.Queued{In: "q"}, admission.Queued{In: "q"}}, "q is named twice"},
+			{[]esl.Policy{esl.Use{Name: "f"}}, `as: is empty`},
+			{[]esl.Policy{esl.Use{Name: "f", As: "a", Of: "queue"}}, "of: f is not of kind queue, but fair-queue"},
+			{[]esl.Policy{esl.Use{Name: "q", Amount: 2}}, "amount: q is of kind queue, of which each task takes the same: leave 2 out"},
+			{[]esl.Policy{esl.Use{Name: "q", As: "a"}}, `as: q is of kind queue, which has neither flows nor users: leave "a" out`},
+			{[]esl.Policy{esl.Use{Name: "f", As: "b"}}, `as: there is no flow "b": use a`},
+			{[]esl.Policy{esl.Use{Name: "q"}, esl.Use{Name: "q2"}}, "by a single queue: drop one"},
+			{[]esl.Policy{esl.Use{Name: "q"}, esl.Use{Name: "q"}}, "q is named twice"},
 			{[]esl.Policy{admission.Queue{}}, "queue is shared: declare it"},
 		} {
 			_, err := s.Jobs.Submit(t.Context(), controlplane.Job{Name: "j", Tasks: esl.Copies(2, hollow.Task(100))}, test.policies...)
@@ -229,7 +231,7 @@ func TestQueueOrder(t *testing.T) {
 			task := hollow.Task(100, "run", "1s")
 			task.Task.Priority = priority
 			time.Sleep(100 * time.Millisecond)
-			return s.Submit(esl.Copies(n, task), admission.Queued{In: "q"})
+			return s.Submit(esl.Copies(n, task), esl.Use{Name: "q"})
 		}
 		low, high, older, later := of(0, 3), of(5, 2), of(2, 1), of(2, 1)
 		time.Sleep(80 * time.Second)
@@ -257,7 +259,7 @@ func TestQueueRateOfWhoIsLetIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		job := s.Submit(esl.Copies(6, hollow.Task(100, "run", "1s")), admission.Queued{In: "q"})
+		job := s.Submit(esl.Copies(6, hollow.Task(100, "run", "1s")), esl.Use{Name: "q"})
 		time.Sleep(32 * time.Second)
 		if n, m := len(esltest.Begun(s, full)), len(esltest.Begun(s, job)); n != 1 || m != 2 {
 			t.Errorf("%d of 6 have begun, want 2", m)

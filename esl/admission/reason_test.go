@@ -19,7 +19,7 @@ func TestReasonCountsTasks(t *testing.T) {
 		pool := q.pool("q")
 		w.Put(controlplane.ResourceKey("d", pool.Name, types.ClusterWide), &types.Resource{Capacity: pool.Capacity})
 		for i := range n {
-			asks := types.NewRequests(map[string]types.Quantity{"cpu": 1000, pool.Name: esl.One, fmt.Sprintf("j.queued.%d", i): 1})
+			asks := types.NewRequests(map[string]types.Quantity{"cpu": 1000, pool.Name: esl.One, fmt.Sprintf("j.queue.%d", i): 1})
 			w.Put(controlplane.TaskKey("d", fmt.Sprintf("t-%d", i)), &types.Task{Job: "j", Requests: asks, Submitted: int64(i)})
 		}
 		w.View.Reached(w.Revision)

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -307,7 +308,12 @@ func sameDeadlines(tasks []*cluster.Task, wanted []controlplane.Submission) bool
 func (d *decider) equal(t there, wanted []controlplane.Submission, policies []types.Policy) bool {
 	if t.tasks[0].Info.V.Job != "" {
 		j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: t.id}]
-		if j == nil || j.V.Tasks != len(wanted) || j.V.RequestDigest != controlplane.RequestDigest(wanted, policies) {
+		if j == nil || j.V.Tasks != len(wanted) {
+			return false
+		}
+		switch j.V.RequestDigest {
+		case controlplane.RequestDigest(wanted, policies), controlplane.RequestDigest(wanted, esl.Former(policies)):
+		default:
 			return false
 		}
 		if j.V.RequestDigest != "" {

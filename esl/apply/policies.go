@@ -226,7 +226,7 @@ func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
 	if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: t.id}]; c != nil && c.V != nil {
 		is = c.V.Policies
 	}
-	if controlplane.RequestDigest(nil, is) == controlplane.RequestDigest(nil, wanted) {
+	if is = esl.AsRequested(is, wanted); controlplane.RequestDigest(nil, is) == controlplane.RequestDigest(nil, wanted) {
 		return nil
 	}
 	return []string{fmt.Sprintf("policies: %s → %s", orNone(textOf(is)), orNone(textOf(wanted)))}

@@ -28,20 +28,6 @@ func (p slots) Apply(g *esl.Group) error {
 	return nil
 }
 
-// on is a policy that makes each task request one unit of a shared policy.
-type on struct {
-	Lane string `json:"lane" desc:"the shared policy"`
-}
-
-func (on) Kind() string { return "on" }
-
-func (p on) Shared() string { return p.Lane }
-
-func (p on) Apply(g *esl.Group) error {
-	g.AskAll(p.Lane+".lane", esl.One)
-	return nil
-}
-
 // lanes is a shared policy that creates a closed pool.
 type lanes struct {
 	Most int `json:"most,omitempty" desc:"how many there are"`
@@ -53,6 +39,11 @@ func (p lanes) Kind() string { return p.kind }
 
 func (lanes) Apply(*esl.Group) error { return nil }
 
+func (lanes) Use(g *esl.Group, u esl.Use) error {
+	g.AskAll(u.Name+".lane", esl.One)
+	return nil
+}
+
 func (lanes) Next(*esl.State) esl.Plan { return esl.Plan{} }
 
 func (lanes) Declare(id string) ([]controlplane.Resource, error) {
@@ -63,7 +54,6 @@ func (lanes) Declare(id string) ([]controlplane.Resource, error) {
 func kinds() esl.Kinds {
 	return esl.Kinds{}.With(
 		func() esl.Policy { return slots{} },
-		func() esl.Policy { return on{} },
 		func() esl.Policy { return lanes{kind: "lane"} },
 		func() esl.Policy { return lanes{kind: "house"} },
 	)
@@ -73,7 +63,7 @@ func kinds() esl.Kinds {
 func known() manifest.Policies {
 	return manifest.Policies{
 		"slots": {New: func() any { return &slots{} }, Job: true},
-		"on":    {New: func() any { return &on{} }, Job: true},
+		"use":   {New: func() any { return &esl.Use{} }, Job: true},
 		"lane":  {New: func() any { return &lanes{} }, Shared: true},
 		"house": {New: func() any { return &lanes{} }, Shared: true},
 	}
@@ -157,8 +147,8 @@ func TestPoliciesThatCannotBeMetAreToldAtOnce(t *testing.T) {
 
 func TestSharedPolicyIsDeclaredWithItsJobs(t *testing.T) {
 	w := newWorld(t)
-	of := train + "policies: [{name: on, with: {lane: fast}}]\n"
-	w.blocked(of, apply.Options{}, types.Precondition, `job train: policies[0] (on): there is no shared policy "fast"`)
+	of := train + "policies: [{name: use, with: {name: fast}}]\n"
+	w.blocked(of, apply.Options{}, types.Precondition, `job train: policies[0] (use): there is no shared policy "fast"`)
 	both := of + "---\n" + lane
 	want(t, w.apply(both, apply.Options{}), apply.Launch, apply.Declare)
 	if p := w.view().Pool("team:fast.lane"); p == nil || p.Info.V == nil {

@@ -25,10 +25,10 @@ func TestGangInSharesAndQueues(t *testing.T) {
 		declare func(g esltest.Gangs) error
 		policy  esl.Policy
 	}{
-		"queue": {func(g esltest.Gangs) error { return g.Declare(g.T.Context(), "prod", admission.Queue{Limit: 4}, "") }, admission.Queued{In: "prod"}},
+		"queue": {func(g esltest.Gangs) error { return g.Declare(g.T.Context(), "prod", admission.Queue{Limit: 4}, "") }, esl.Use{Name: "prod"}},
 		"shares": {func(g esltest.Gangs) error {
 			return g.Declare(g.T.Context(), "teams", share.FairShare{Of: map[string]share.Team{"a": {}, "b": {}}}, "")
-		}, share.Share{In: "teams", As: "a"}},
+		}, esl.Use{Name: "teams", As: "a"}},
 	} {
 		for _, order := range []string{"gang first", "gang last"} {
 			t.Run(name+", "+order, func(t *testing.T) {
@@ -78,10 +78,10 @@ func TestGangBeyondAShare(t *testing.T) {
 		declare("f", admission.FairQueue{Limit: 2, Anyone: 1})
 		declare("r", admission.Queue{Rate: 2})
 		for says, p := range map[string]esl.Policy{
-			"3 of q.queue, of which there is 2":     admission.Queued{In: "q"},
-			"6 of s.semaphore, of which there is 4": admission.Holds{Semaphore: "s", Amount: 2},
-			"all 3 tasks begin at once, and f lets": admission.Flow{In: "f", As: "me"},
-			"at once, and r lets 2 begin within 1s": admission.Queued{In: "r"},
+			"3 of q.queue, of which there is 2":     esl.Use{Name: "q"},
+			"6 of s.semaphore, of which there is 4": esl.Use{Name: "s", Amount: 2},
+			"all 3 tasks begin at once, and f lets": esl.Use{Name: "f", As: "me"},
+			"at once, and r lets 2 begin within 1s": esl.Use{Name: "r"},
 		} {
 			_, err := g.Submit(t.Context(), controlplane.Job{Name: "train", Tasks: esl.Copies(3, hollow.Task(1000))}, gang.Gang{}, p)
 			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
@@ -91,7 +91,7 @@ func TestGangBeyondAShare(t *testing.T) {
 		declare("q", admission.Queue{Limit: 3})
 		holder := g.SubmitTasks(1, hollow.Task(4000, "run", "2m"))
 		g.Running(holder)
-		job := g.SubmitTasks(3, hollow.Task(2000), gang.Gang{}, admission.Queued{In: "q"})
+		job := g.SubmitTasks(3, hollow.Task(2000), gang.Gang{}, esl.Use{Name: "q"})
 		declare("q", admission.Queue{Limit: 1})
 		time.Sleep(time.Minute)
 		if want := "gang train: it asks for 3 of d:q.queue, which has 1: it waits until that has as much"; !strings.Contains(g.Why(job.Tasks[0]), want) {

@@ -63,11 +63,11 @@ func TestGangTooLargeBesideGates(t *testing.T) {
 		if err := g.Declare(t.Context(), "fair", admission.FairQueue{Limit: 9, Anyone: 1}, ""); err != nil {
 			t.Fatal(err)
 		}
-		_, err := g.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(4, hollow.Task(3000))}, admission.Flow{In: "fair", As: "a"}, gang.Gang{In: esl.Rack})
+		_, err := g.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(4, hollow.Task(3000))}, esl.Use{Name: "fair", As: "a"}, gang.Gang{In: esl.Rack})
 		if !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "2 of its 4 members would fit on one rack") {
 			t.Error(err)
 		}
-		g.Running(g.SubmitTasks(4, hollow.Task(3000), admission.Flow{In: "fair", As: "a"}, gang.Gang{}))
+		g.Running(g.SubmitTasks(4, hollow.Task(3000), esl.Use{Name: "fair", As: "a"}, gang.Gang{}))
 	})
 }
 

@@ -36,8 +36,6 @@ func (p *rude) Watches() []string { p.panics("watches"); return nil }
 
 func (p *rude) Pace() time.Duration { p.panics("pace"); return 0 }
 
-func (p *rude) Shared() string { p.panics("shared"); return "s" }
-
 func (p *rude) Why(*esl.State, string) why.Reason { p.panics("why"); return why.Reason{} }
 
 func (p *rude) UnmarshalJSON(b []byte) error {
@@ -48,7 +46,7 @@ func (p *rude) UnmarshalJSON(b []byte) error {
 
 // TestPanics lets a policy panic in each method: no other policy suffers, and why reports it.
 func TestPanics(t *testing.T) {
-	for _, in := range []string{"next", "watches", "pace", "shared", "why", "unmarshal"} {
+	for _, in := range []string{"next", "watches", "pace", "why", "unmarshal"} {
 		t.Run(in, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := esltest.NewWorld(t, nil)

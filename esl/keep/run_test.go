@@ -25,7 +25,7 @@ func TestAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := w.Submit("a", 2, &esltest.Counter{Name: "a"})
-		b := w.Submit("b", 1, &esltest.Counter{Name: "b"}, &esltest.Member{Of: "s"})
+		b := w.Submit("b", 1, &esltest.Counter{Name: "b"}, esl.Use{Name: "s"})
 		w.Submit("c", 1, &esltest.Wide{Counter: esltest.Counter{Name: "wide"}})
 		w.Submit("e", 1, &esltest.Watcher{Counter: esltest.Counter{Name: "watcher"}, On: []string{"a", "far"}})
 		esltest.Pass(time.Second)
@@ -56,7 +56,7 @@ func TestAsked(t *testing.T) {
 		check("a resource of a", "a", "wide")
 		w.Pool("s.shared", 2000)
 		check("a resource of the shared one", "shared", "wide")
-		w.Pool("b.member.x", 2000)
+		w.Pool("b.shared.x", 2000)
 		check("a resource of a job that refers to it", "b", "shared", "wide")
 		if err := w.Jobs.Stop(t.Context(), b.Tasks[0], controlplane.StopOptions{}); err != nil {
 			t.Fatal(err)

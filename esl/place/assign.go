@@ -70,12 +70,9 @@ type assignment struct {
 }
 
 // Next assigns waiting tasks to nodes, in order of priority, age and number.
-func (a Assign) Next(s *esl.State) esl.Plan { return a.next(s, s.Label) }
-
-// next is Next for tasks whose resources have a label in their names.
-func (a Assign) next(s *esl.State, label string) esl.Plan {
+func (a Assign) Next(s *esl.State) esl.Plan {
 	plan := esl.Plan{Reason: "nodes are chosen"}
-	waiting := assignments(s, label)
+	waiting := assignments(s)
 	if len(waiting) == 0 {
 		return plan
 	}
@@ -196,18 +193,21 @@ func (a Assign) move(s *esl.State, plan *esl.Plan, x *assignment, node string) {
 }
 
 // assignments returns the waiting tasks in order.
-func assignments(s *esl.State, label string) []*assignment {
+func assignments(s *esl.State) []*assignment {
+	labels := []string{s.Label}
+	if s.Job == "" {
+		labels = esl.UseLabels(s.Label)
+	}
 	var out []*assignment
 	for _, t := range taskset.Tasks(s) {
 		if t.Info.V == nil || t.Phase() != types.Pending || t.Info.V.Stop != nil || taskset.HasGrant(s, t) {
 			continue
 		}
-		own := esl.OwnName(t.Info.V.Job, label, "")
-		name, number, whole, ok := numbered(t, own+".")
-		if !ok {
+		x := &assignment{task: t}
+		if !x.find(labels) {
 			continue
 		}
-		x := &assignment{task: t, own: own, name: name, number: number, whole: whole}
+		name := x.name
 		id := types.Resolve(s.Namespace, name)
 		for _, n := range openNodes(s, id) {
 			// An assignment from before an attempt that is over does not count.
@@ -218,7 +218,7 @@ func assignments(s *esl.State, label string) []*assignment {
 				x.past = true
 			}
 		}
-		x.held = taskset.Blocked(s, t, own)
+		x.held = taskset.Blocked(s, t, x.own)
 		out = append(out, x)
 	}
 	slices.SortStableFunc(out, func(a, b *assignment) int {
@@ -228,28 +228,30 @@ func assignments(s *esl.State, label string) []*assignment {
 	return out
 }
 
-// numbered returns the requested resource whose name is a prefix and a number, and whether it is
-// drawn from a reservation.
-func numbered(t *cluster.Task, prefix string) (name string, number int, whole, ok bool) {
-	for _, r := range t.Info.V.Requests {
-		base, _, scoped := strings.Cut(r.Name, "@")
-		rest, found := strings.CutPrefix(base, prefix)
-		if n, err := strconv.Atoi(rest); found && err == nil {
-			return base, n, scoped, true
+// find finds the requested resource whose name has one of the labels and a number. ok is false if
+// there is none.
+func (x *assignment) find(labels []string) (ok bool) {
+	for _, label := range labels {
+		own := esl.OwnName(x.task.Info.V.Job, label, "")
+		for _, r := range x.task.Info.V.Requests {
+			base, _, scoped := strings.Cut(r.Name, "@")
+			rest, found := strings.CutPrefix(base, own+".")
+			if n, err := strconv.Atoi(rest); found && err == nil {
+				x.own, x.name, x.number, x.whole = own, base, n, scoped
+				return true
+			}
 		}
 	}
-	return "", 0, false, false
+	return false
 }
 
 // Why names the node of a task of the policy.
-func (a Assign) Why(s *esl.State, task string) why.Reason { return a.why(s, s.Label, task) }
-
-func (a Assign) why(s *esl.State, label, task string) why.Reason {
+func (a Assign) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
 		return why.Reason{}
 	}
 	kind := s.Label
-	for i, x := range assignments(s, label) {
+	for i, x := range assignments(s) {
 		switch {
 		case x.task.ID.ID != task:
 		case len(x.on) > 0:

@@ -91,16 +91,3 @@ func names(nodes []*cluster.Node) []string {
 	}
 	return out
 }
-
-// shares checks the kind of the shared policy that a job refers to.
-func shares[P esl.Policy](g *esl.Group, id string) error {
-	var want P
-	if _, ok := g.Shared[id].(P); !ok {
-		kind := "none"
-		if p := g.Shared[id]; p != nil {
-			kind = p.Kind()
-		}
-		return esl.Invalid("in: %q is %s, not %s: name one that was declared", id, kind, want.Kind())
-	}
-	return nil
-}

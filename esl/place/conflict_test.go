@@ -25,10 +25,14 @@ func TestPlacementExcludes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		steers := []esl.Policy{place.Pack{}, place.Packed{In: "p"}, place.Objective{By: place.Load}, place.Placed{By: "o"}, place.Colocate{}, place.Balance{}, place.Spread{Over: "node"}, place.Apart{In: "rack"}, place.ElasticBalance{}, place.Balanced{In: "b"}}
+		steers := []esl.Policy{place.Pack{}, esl.Use{Name: "p", Of: "pack"}, place.Objective{By: place.Load}, esl.Use{Name: "o", Of: "objective"}, place.Colocate{}, place.Balance{}, place.Spread{Over: "node"}, place.Apart{In: "rack"}, place.ElasticBalance{}, esl.Use{Name: "b", Of: "elastic-balance"}}
 		refused := func(a, b esl.Policy) {
 			t.Helper()
-			want := "policies: " + a.Kind() + " and " + b.Kind() + " exclude each other"
+			kind := a.Kind()
+			if use, ok := a.(esl.Use); ok {
+				kind = use.Of
+			}
+			want := "policies: " + kind + " and " + b.Kind() + " exclude each other"
 			if _, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(1, hollow.Task(100))}, b, a); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, not %q", err, want)
 			}

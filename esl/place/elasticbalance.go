@@ -11,8 +11,8 @@ import (
 )
 
 // ElasticBalance keeps tasks balanced over the nodes while tasks and nodes come and go: no node
-// gets another task while a node with capacity has fewer. It belongs to one job, or is shared: jobs
-// then name it by Balanced, and their tasks are balanced together.
+// gets another task while a node with capacity has fewer. It belongs to one job, or is shared: the
+// tasks of all jobs that use it are balanced together.
 //
 // The limit of each node rises by one when all are full, and falls when tasks end. New nodes get
 // tasks first. Cordoned and drained nodes do not count.
@@ -86,36 +86,18 @@ func (p ElasticBalance) Why(s *esl.State, task string) why.Reason {
 	return why.Say(why.Place, "elastic-balance: each node may have %s of the tasks until all that have room are full: it waits for room on one with fewer", onEveryNode(s, name).Format("tasks"))
 }
 
-// Balanced makes the tasks of a job balanced together with those of others that name the same
-// ElasticBalance.
-type Balanced struct {
-	// In is the id of the ElasticBalance.
-	In string `json:"in" desc:"the name of the elastic-balance" is:"name"`
-}
-
-// Kind returns balanced.
-func (Balanced) Kind() string { return "balanced" }
-
-// Describe says what the policy does.
-func (Balanced) Describe() esl.Description {
-	return esl.Description{Does: "the tasks take part in an elastic-balance that is declared"}
-}
-
-// Shared returns the id of the ElasticBalance.
-func (p Balanced) Shared() string { return p.In }
-
-// Apply makes each task request one of the shared resource.
-func (p Balanced) Apply(g *esl.Group) error {
-	if err := shares[ElasticBalance](g, p.In); err != nil {
+// Use makes each task request one of the shared resource.
+func (p ElasticBalance) Use(g *esl.Group, u esl.Use) error {
+	if err := u.Only(p.Kind(), ""); err != nil {
 		return err
 	}
 	g.Steers()
 	g.InTurn()
-	g.AskAll(esl.OwnName(p.In, ElasticBalance{}.Kind(), ""), esl.One)
+	g.AskAll(esl.OwnName(u.Name, p.Kind(), ""), esl.One)
 	return nil
 }
 
-// Why returns the reason of the shared policy.
-func (p Balanced) Why(s *esl.State, task string) why.Reason {
-	return ElasticBalance{}.Why(s.OfShared(p.In, ElasticBalance{}.Kind()), task)
+// WhyUsed is Why for a task of a job that uses the policy.
+func (p ElasticBalance) WhyUsed(s *esl.State, _ esl.Use, task string) why.Reason {
+	return p.Why(s, task)
 }

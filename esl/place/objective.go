@@ -90,15 +90,7 @@ func (p Objective) Declare(string) ([]controlplane.Resource, error) { return nil
 
 // Next assigns waiting tasks to nodes.
 func (p Objective) Next(s *esl.State) esl.Plan {
-	return Assign{Score: p.Score(s), Ahead: p.Ahead}.next(s, p.label(s))
-}
-
-// label is the one in the names of the resources: a shared policy's have that of Placed.
-func (p Objective) label(s *esl.State) string {
-	if s.Job == "" {
-		return Placed{}.Kind()
-	}
-	return s.Label
+	return Assign{Score: p.Score(s), Ahead: p.Ahead}.Next(s)
 }
 
 // Opens allows capacity to be made on any node.
@@ -109,7 +101,7 @@ func (Objective) ClusterScoped() {}
 
 // Why names the chosen node.
 func (p Objective) Why(s *esl.State, task string) why.Reason {
-	return Assign{}.why(s, p.label(s), task)
+	return Assign{}.Why(s, task)
 }
 
 // Score returns the function, for one decision.
@@ -186,36 +178,19 @@ func (p Objective) dotProduct(most map[types.ResourceID]float64) func([]cluster.
 	}
 }
 
-// Placed places the tasks of a job by a shared Objective.
-type Placed struct {
-	// By is the id of the Objective.
-	By string `json:"by" desc:"the name of the objective" is:"name"`
-}
-
-// Kind returns placed.
-func (Placed) Kind() string { return "placed" }
-
-// Describe says what the policy does.
-func (Placed) Describe() esl.Description {
-	return esl.Description{Does: "the tasks go where an objective that is declared says"}
-}
-
-// Shared returns the id of the Objective.
-func (p Placed) Shared() string { return p.By }
-
-// Apply makes each task request a resource of its own, which assigns it to a node.
-func (p Placed) Apply(g *esl.Group) error {
-	if err := shares[Objective](g, p.By); err != nil {
+// Use makes each task request a resource of its own, which assigns it to a node.
+func (p Objective) Use(g *esl.Group, u esl.Use) error {
+	if err := u.Only(p.Kind(), ""); err != nil {
 		return err
 	}
 	AssignEach(g)
 	return nil
 }
 
-// Opens allows capacity to be made on any node.
-func (Placed) Opens(s *esl.State) esl.Limit { return esl.Limit{Name: s.Own(""), Each: true} }
-
-// Why names the chosen node.
-func (p Placed) Why(s *esl.State, task string) why.Reason {
-	return Assign{}.why(s.OfShared(p.By, Objective{}.Kind()), p.Kind(), task)
+// OpensFor allows capacity to be made on any node.
+func (Objective) OpensFor(s *esl.State, _ esl.Use) esl.Limit {
+	return esl.Limit{Name: s.Own(""), Each: true}
 }
+
+// WhyUsed is Why for a task of a job that uses the policy.
+func (p Objective) WhyUsed(s *esl.State, _ esl.Use, task string) why.Reason { return p.Why(s, task) }

@@ -60,8 +60,8 @@ func TestObjectiveAhead(t *testing.T) {
 func TestObjectiveShared(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 8), func(s *esltest.Site) {
 		s.Must(s.Jobs.Declare(s.Context(), "fair", place.Objective{By: place.Load}, ""))
-		a := s.Run("a", esl.Copies(3, hollow.Task(1000)), place.Placed{By: "fair"})
-		b := s.Run("b", esl.Copies(3, hollow.Task(1000)), place.Placed{By: "fair"})
+		a := s.Run("a", esl.Copies(3, hollow.Task(1000)), esl.Use{Name: "fair"})
+		b := s.Run("b", esl.Copies(3, hollow.Task(1000)), esl.Use{Name: "fair"})
 		s.Await(esl.Node, "n00 3, n01 3", a, b)
 		s.Stop(a.Tasks...)
 		s.Stop(b.Tasks...)

@@ -18,8 +18,7 @@ import (
 // next one only when a waiting task fits on none that has tasks. A node not needed for waiting
 // tasks takes no new ones, so that it becomes empty.
 //
-// It belongs to one job, or is shared: jobs then name it by Packed, and their tasks are packed
-// together.
+// It belongs to one job, or is shared: the tasks of all jobs that use it are packed together.
 type Pack struct{}
 
 // Kind returns pack.
@@ -194,39 +193,20 @@ func packedNodes(s *esl.State, name string) []*cluster.Node {
 	return slices.DeleteFunc(s.Nodes(), func(n *cluster.Node) bool { return n.Used(id) == 0 })
 }
 
-// Packed packs the tasks of a job together with those of others that name the same Pack.
-type Packed struct {
-	// In is the id of the Pack.
-	In string `json:"in" desc:"the name of the pack" is:"name"`
-}
-
-// Kind returns packed.
-func (Packed) Kind() string { return "packed" }
-
-// Describe says what the policy does.
-func (Packed) Describe() esl.Description {
-	return esl.Description{Does: "the tasks take part in a pack that is declared"}
-}
-
-// Shared returns the id of the Pack.
-func (p Packed) Shared() string { return p.In }
-
-// Apply makes each task request one of the shared resource.
-func (p Packed) Apply(g *esl.Group) error {
-	if err := shares[Pack](g, p.In); err != nil {
+// Use makes each task request one of the shared resource.
+func (p Pack) Use(g *esl.Group, u esl.Use) error {
+	if err := u.Only(p.Kind(), ""); err != nil {
 		return err
 	}
 	g.Steers()
-	g.AskAll(esl.OwnName(p.In, Pack{}.Kind(), ""), esl.One)
+	g.AskAll(esl.OwnName(u.Name, p.Kind(), ""), esl.One)
 	return nil
 }
 
-// Opens allows capacity to be made on any node.
-func (p Packed) Opens(*esl.State) esl.Limit {
-	return esl.Limit{Name: esl.OwnName(p.In, Pack{}.Kind(), "")}
+// OpensFor allows capacity to be made on any node.
+func (p Pack) OpensFor(_ *esl.State, u esl.Use) esl.Limit {
+	return esl.Limit{Name: esl.OwnName(u.Name, p.Kind(), "")}
 }
 
-// Why returns the reason of the shared policy.
-func (p Packed) Why(s *esl.State, task string) why.Reason {
-	return Pack{}.Why(s.OfShared(p.In, Pack{}.Kind()), task)
-}
+// WhyUsed is Why for a task of a job that uses the policy.
+func (p Pack) WhyUsed(s *esl.State, _ esl.Use, task string) why.Reason { return p.Why(s, task) }

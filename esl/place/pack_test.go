@@ -21,16 +21,16 @@ import (
 func TestPack(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(4, 4), func(s *esltest.Site) {
 		s.Must(s.Jobs.Declare(s.Context(), "bin", place.Pack{}, ""))
-		a := s.Run("a", esl.Copies(3, hollow.Task(1000)), place.Packed{In: "bin"})
+		a := s.Run("a", esl.Copies(3, hollow.Task(1000)), esl.Use{Name: "bin"})
 		s.NodesUsed(1, a)
-		b := s.Run("b", esl.Copies(1, hollow.Task(1000)), place.Packed{In: "bin"})
+		b := s.Run("b", esl.Copies(1, hollow.Task(1000)), esl.Use{Name: "bin"})
 		s.NodesUsed(1, a, b)
-		c := s.Run("c", esl.Copies(5, hollow.Task(1000)), place.Packed{In: "bin"})
+		c := s.Run("c", esl.Copies(5, hollow.Task(1000)), esl.Use{Name: "bin"})
 		s.NodesUsed(3, a, b, c)
 		s.Stop(a.Tasks...)
 		s.Stop(c.Tasks...)
 		s.NodesUsed(1, b)
-		d := s.Run("d", esl.Copies(3, hollow.Task(1000)), place.Packed{In: "bin"})
+		d := s.Run("d", esl.Copies(3, hollow.Task(1000)), esl.Use{Name: "bin"})
 		s.NodesUsed(1, b, d)
 		if n := s.OpenNodes("d:bin.pack"); n != 0 {
 			t.Errorf("%d nodes are open, and the one in use is full", n)
@@ -88,7 +88,7 @@ func TestPackTwice(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(2, 4), func(s *esltest.Site) {
 		s.Must(s.Jobs.Declare(s.Context(), "bin", place.Pack{}, ""))
 		s.Must(s.Jobs.Declare(s.Context(), "no", admission.Semaphore{}, ""))
-		job := s.Run("j", esl.Copies(2, hollow.Task(1000)), place.Packed{In: "bin"}, admission.Holds{Semaphore: "no"}, place.Pack{})
+		job := s.Run("j", esl.Copies(2, hollow.Task(1000)), esl.Use{Name: "bin"}, esl.Use{Name: "no"}, place.Pack{})
 		s.C.StopKeeping()
 		for name, node := range map[string]string{"bin.pack": "n00", job.Job + ".pack": "n01"} {
 			_, err := s.Jobs.SetResource(s.Context(), name, types.Inf, controlplane.OnNode(node), controlplane.SetOptions{})

@@ -81,7 +81,7 @@ func TestPlacementRefuses(t *testing.T) {
 			{[]esl.Policy{place.Near{To: "x", Copies: 2}}, "cache is not set"},
 			{[]esl.Policy{place.Objective{}}, `by: "" is unknown`},
 			{[]esl.Policy{place.Objective{By: place.Load, Weights: map[string]float64{"x": 1}}}, "weights.x"},
-			{[]esl.Policy{place.Packed{In: "none"}}, "none"},
+			{[]esl.Policy{esl.Use{Name: "none"}}, "none"},
 		} {
 			_, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: "x", Tasks: esl.Copies(2, hollow.Task(100))}, test.policies...)
 			if err == nil || !strings.Contains(err.Error(), test.want) {

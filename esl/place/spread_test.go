@@ -135,17 +135,17 @@ func TestBalance(t *testing.T) {
 // TestElasticBalance submits jobs one after the other, adds a node, and drains another one.
 func TestElasticBalance(t *testing.T) {
 	esltest.OnSite(t, hollow.Nodes(3, 8), func(s *esltest.Site) {
-		_, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: "early", Tasks: esl.Copies(1, hollow.Task(100))}, place.Balanced{In: "web"})
+		_, err := s.Jobs.Submit(s.Context(), controlplane.Job{Name: "early", Tasks: esl.Copies(1, hollow.Task(100))}, esl.Use{Name: "web"})
 		if !types.Is(err, types.Precondition) {
 			t.Errorf("nothing of that name: %v", err)
 		}
 		s.Must(s.Jobs.Declare(s.Context(), "web", place.ElasticBalance{}, ""))
-		a := s.Run("a", esl.Copies(4, hollow.Task(100)), place.Balanced{In: "web"})
-		b := s.Run("b", esl.Copies(5, hollow.Task(100)), place.Balanced{In: "web"})
+		a := s.Run("a", esl.Copies(4, hollow.Task(100)), esl.Use{Name: "web"})
+		b := s.Run("b", esl.Copies(5, hollow.Task(100)), esl.Use{Name: "web"})
 		s.Await(esl.Node, "n00 3, n01 3, n02 3", a, b)
 		s.C.Add(hollow.Nodes(4, 8)[3])
 		s.Snapshot()
-		c := s.Run("c", esl.Copies(3, hollow.Task(100)), place.Balanced{In: "web"})
+		c := s.Run("c", esl.Copies(3, hollow.Task(100)), esl.Use{Name: "web"})
 		s.Await(esl.Node, "n00 3, n01 3, n02 3, n03 3", a, b, c)
 		s.Must(s.C.Kill(s.Context(), "n01"))
 		s.Await(esl.Node, "n00 4, n02 4, n03 4", a, b, c)
@@ -211,7 +211,7 @@ func ExampleElasticBalance() {
 			return err
 		}
 		for _, name := range []string{"a", "b"} {
-			where, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: name, Tasks: esl.Copies(2, hollow.Task(500))}, place.Balanced{In: "web"})
+			where, err := exampleRun(ctx, c, jobs, esl.Node, controlplane.Job{Name: name, Tasks: esl.Copies(2, hollow.Task(500))}, esl.Use{Name: "web"})
 			if err != nil {
 				return err
 			}

@@ -187,9 +187,9 @@ func TestMigrateThroughGates(t *testing.T) {
 		shared esl.Shared
 		by     esl.Policy
 	}{
-		"queue":      {admission.Queue{Rate: 2, Per: manifest.Duration(10 * time.Second)}, admission.Queued{In: "s"}},
-		"fair queue": {admission.FairQueue{Limit: 4, Anyone: 1}, admission.Flow{In: "s", As: "x"}},
-		"share":      {share.FairShare{Anyone: 1}, share.Share{In: "s", As: "x"}},
+		"queue":      {admission.Queue{Rate: 2, Per: manifest.Duration(10 * time.Second)}, esl.Use{Name: "s"}},
+		"fair queue": {admission.FairQueue{Limit: 4, Anyone: 1}, esl.Use{Name: "s", As: "x"}},
+		"share":      {share.FairShare{Anyone: 1}, esl.Use{Name: "s", As: "x"}},
 	} {
 		for i, policies := range [][]esl.Policy{{room.Migrate{}, c.by}, {c.by, room.Migrate{}}} {
 			t.Run(fmt.Sprint(name, i), func(t *testing.T) {

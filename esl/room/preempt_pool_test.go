@@ -29,8 +29,8 @@ func TestPreemptPool(t *testing.T) {
 		}, esltest.Asking(hollow.Task(2000, "stop", "1s"), "license", 1000), nil},
 		"semaphore": {func(jobs *esl.Client) error {
 			return jobs.Declare(t.Context(), "db", admission.Semaphore{Limit: 1}, "")
-		}, hollow.Task(2000, "stop", "1s"), admission.Holds{Semaphore: "db"}},
-		"queue": {func(jobs *esl.Client) error { return jobs.Declare(t.Context(), "q", admission.Queue{Limit: 1}, "") }, hollow.Task(2000, "stop", "1s"), admission.Queued{In: "q"}},
+		}, hollow.Task(2000, "stop", "1s"), esl.Use{Name: "db"}},
+		"queue": {func(jobs *esl.Client) error { return jobs.Declare(t.Context(), "q", admission.Queue{Limit: 1}, "") }, hollow.Task(2000, "stop", "1s"), esl.Use{Name: "q"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

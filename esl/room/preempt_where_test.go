@@ -49,9 +49,9 @@ func TestPreemptWhere(t *testing.T) {
 		racks  []int
 	}{
 		"pack":      {place.Pack{}, 3, 3, nil},
-		"packed":    {place.Packed{In: "p"}, 3, 3, nil},
+		"packed":    {esl.Use{Name: "p"}, 3, 3, nil},
 		"objective": {place.Objective{By: place.Load, Ahead: 1}, 3, 3, nil},
-		"placed":    {place.Placed{By: "o"}, 3, 3, nil},
+		"placed":    {esl.Use{Name: "o"}, 3, 3, nil},
 		"spread":    {place.Spread{Over: esl.Rack}, 5, 5, []int{2, 3}},
 		"apart":     {place.Apart{In: esl.Rack, PerNode: 2}, 5, 4, []int{2, 2}},
 		"colocate":  {place.Colocate{}, 2, 2, []int{0, 2}},
@@ -67,7 +67,7 @@ func TestPreemptWhere(t *testing.T) {
 					}
 				}
 				var by []esl.Policy
-				if _, ok := c.policy.(place.Packed); ok {
+				if _, ok := c.policy.(esl.Use); ok {
 					by = append(by, c.policy)
 				}
 				low := esltest.Submitted(t, jobs, ofPriority(1, 16, hollow.Task(1000, "stop", "1s")), by...)
@@ -184,10 +184,10 @@ func TestPreemptChosen(t *testing.T) {
 		}
 		holding := esltest.TaskOn("n00", 4000, "stop", "25s")
 		holding.Spec.Grace = time.Hour
-		holder := esltest.Submitted(t, jobs, ofPriority(1, 1, holding), admission.Holds{Semaphore: "db"})
+		holder := esltest.Submitted(t, jobs, ofPriority(1, 1, holding), esl.Use{Name: "db"})
 		beside := esltest.Submitted(t, jobs, ofPriority(1, 1, esltest.TaskOn("n01", 1000))) // n02 is the least loaded
 		esltest.Statuses(t, jobs, controlplane.UntilRunning, slices.Concat(holder.Tasks, beside.Tasks)...)
-		high := esltest.Submitted(t, jobs, ofPriority(5, 1, hollow.Task(2000)), admission.Holds{Semaphore: "db"}, place.Objective{By: place.Load}, room.Preempt{})
+		high := esltest.Submitted(t, jobs, ofPriority(5, 1, hollow.Task(2000)), esl.Use{Name: "db"}, place.Objective{By: place.Load}, room.Preempt{})
 		esltest.Pass(35 * time.Second)
 		if n := esltest.HowMany(t, cluster, high.Tasks); n != 1 {
 			t.Errorf("%d of 1 runs: %q", n, esltest.TaskWhy(t, cluster, high.Tasks[0]))

@@ -29,14 +29,14 @@ func manyUsers(tb testing.TB, users, tasks int) *esl.State {
 		put(controlplane.AliveKey(name), &types.Alive{TTLSeconds: 15})
 	}
 	for u := range users {
-		job, share := fmt.Sprintf("job-%04d", u), Share{In: "teams", As: fmt.Sprintf("t%d/u%04d", u%10, u)}
+		job, share := fmt.Sprintf("job-%04d", u), esl.Use{Name: "teams", As: fmt.Sprintf("t%d/u%04d", u%10, u)}
 		p, err := esl.Stored(share)
 		if err != nil {
 			tb.Fatal(err)
 		}
 		put(controlplane.PoliciesKey("d", job), &types.Policies{Job: job, Policies: []types.Policy{p}})
 		put(controlplane.JobKey("d", job), &types.Job{Name: job})
-		requests, _ := share.covered(types.NewRequests(map[string]types.Quantity{"cpu": 1000, "memory": 1 << 30}), FairShare{}.over())
+		requests, _ := covered(share, types.NewRequests(map[string]types.Quantity{"cpu": 1000, "memory": 1 << 30}), FairShare{}.over())
 		for i := range tasks / users {
 			put(controlplane.TaskKey("d", fmt.Sprintf("%s-%d", job, i)), &types.Task{Job: job, Requests: requests, Submitted: int64(u*1000 + i)})
 		}
@@ -66,5 +66,5 @@ func TestFairShareInTransactions(t *testing.T) {
 
 // testKinds are the kinds of this package.
 func testKinds() esl.Kinds {
-	return esl.Kinds{}.With(func() esl.Policy { return FairShare{} }, func() esl.Policy { return Share{} })
+	return esl.Kinds{}.With(func() esl.Policy { return FairShare{} }, func() esl.Policy { return esl.Use{} })
 }

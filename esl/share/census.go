@@ -67,11 +67,11 @@ func (p FairShare) census(s *esl.State) *census {
 	gangs := c.gangs()
 	referring := s.Referring()
 	for _, job := range slices.Sorted(maps.Keys(referring)) {
-		share, ok := referring[job].(Share)
+		use, ok := referring[job].(esl.Use)
 		if !ok {
 			continue
 		}
-		c.count(p, share.As, job, gangs[job])
+		c.count(p, use.As, job, gangs[job])
 	}
 	slices.SortFunc(c.users, func(a, b *user) int { return strings.Compare(a.path, b.path) })
 	c.capacity = c.total()

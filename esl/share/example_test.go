@@ -20,21 +20,21 @@ import (
 func ExampleFairShare() {
 	users := map[string]share.Team{"alice": {Weight: 3}, "bob": {}}
 	err := until([]int{3, 1}, share.FairShare{Of: users, Over: []string{"cpu"}},
-		share.Share{In: "all", As: "alice"}, share.Share{In: "all", As: "bob"})
+		esl.Use{Name: "all", As: "alice"}, esl.Use{Name: "all", As: "bob"})
 	fmt.Println("alice runs 3 tasks, bob 1:", err)
 	// Output: alice runs 3 tasks, bob 1: <nil>
 }
 
 // ExampleQueue has two jobs in a queue that lets two tasks run at once: the first job comes first.
 func ExampleQueue() {
-	err := until([]int{2, 0}, admission.Queue{Limit: 2}, admission.Queued{In: "all"}, admission.Queued{In: "all"})
+	err := until([]int{2, 0}, admission.Queue{Limit: 2}, esl.Use{Name: "all"}, esl.Use{Name: "all"})
 	fmt.Println("the first job runs 2 tasks:", err)
 	// Output: the first job runs 2 tasks: <nil>
 }
 
 // ExampleFairQueue has two flows that take turns.
 func ExampleFairQueue() {
-	err := until([]int{1, 1}, admission.FairQueue{Limit: 2, Anyone: 1}, admission.Flow{In: "all", As: "alice"}, admission.Flow{In: "all", As: "bob"})
+	err := until([]int{1, 1}, admission.FairQueue{Limit: 2, Anyone: 1}, esl.Use{Name: "all", As: "alice"}, esl.Use{Name: "all", As: "bob"})
 	fmt.Println("alice runs 1 task, bob 1:", err)
 	// Output: alice runs 1 task, bob 1: <nil>
 }

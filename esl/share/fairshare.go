@@ -44,7 +44,17 @@ func (FairShare) Kind() string { return "fair-share" }
 
 // Describe says what the policy does.
 func (FairShare) Describe() esl.Description {
-	return esl.Description{Does: "teams and users share the cluster by their weights; what one leaves, others use", OnlyDeclared: true}
+	return esl.Description{Does: "teams and users share the cluster by their weights; what one leaves, others use", OnlyDeclared: true, Flags: []esl.Flag{{
+		Name: "share", Usage: "SHARES/USER, with teams SHARES/TEAM/USER: declared fair-share, and the user whose share it uses",
+		Values: esl.Values{Then: "/"},
+		Text: func(text string) (esl.Parameters, error) {
+			name, as, _ := strings.Cut(text, "/")
+			if as == "" {
+				return nil, esl.Invalid("share: %q names no user: write %s/alice, or %s/TEAM/alice", text, name, name)
+			}
+			return esl.Parameters{"name": name, "as": as}, nil
+		},
+	}}}
 }
 
 // team returns the whole tree as a team.
@@ -205,86 +215,56 @@ func drawn(resource string, q types.Quantity) types.Quantity {
 	return q/mi*1000 + (q%mi*1000+mi-1)/mi
 }
 
-// Share makes the tasks of a job take part in a FairShare as a user.
-type Share struct {
-	// In is the id of the FairShare.
-	In string `json:"in" desc:"the fair-share that the tasks take part in, by its name" is:"name"`
-	// As is the user, with its teams before it: a/alice.
-	As string `json:"as" desc:"the user whose share it is, with his teams before him: a/alice" is:"path"`
-}
-
-// Kind returns share.
-func (Share) Kind() string { return "share" }
-
-// Describe says what the policy does, and its flags.
-func (Share) Describe() esl.Description {
-	return esl.Description{Does: "the tasks are of a user of a fair-share that is declared", Flags: []esl.Flag{{
-		Name: "share", Usage: "SHARES/USER, with teams SHARES/TEAM/USER: declared fair-share, and the user whose share it uses",
-		Values: esl.Values{Shared: FairShare{}.Kind(), Then: "/"},
-		Text: func(text string) (esl.Parameters, error) {
-			in, as, _ := strings.Cut(text, "/")
-			if as == "" {
-				return nil, esl.Invalid("share: %q names no user: write %s/alice, or %s/TEAM/alice", text, in, in)
-			}
-			return esl.Parameters{"in": in, "as": as}, nil
-		},
-	}}}
-}
-
-// Shared returns the id of the FairShare.
-func (p Share) Shared() string { return p.In }
-
-// Apply makes every task request as much from the user's pools as from its node.
-func (p Share) Apply(g *esl.Group) error {
-	fair, ok := g.Shared[p.In].(FairShare)
-	if !ok {
-		return esl.Invalid("in: %q is no fair-share: name one that is declared", p.In)
-	}
-	if err := fair.user(p.As); err != nil {
+// Use makes every task request as much from the user's pools as from its node.
+func (p FairShare) Use(g *esl.Group, u esl.Use) error {
+	if err := u.Only(p.Kind(), "as"); err != nil {
 		return err
 	}
-	if err := fair.named(p.In, p.As); err != nil {
+	if err := p.user(u.As); err != nil {
+		return err
+	}
+	if err := p.named(u.Name, u.As); err != nil {
 		return err
 	}
 	takes := make([]bool, len(g.Tasks))
 	cover := func() {
 		for i := range g.Tasks {
-			takes[i] = p.cover(&g.Tasks[i].Task, fair.over()) || takes[i]
+			takes[i] = cover(u, &g.Tasks[i].Task, p.over()) || takes[i]
 		}
 	}
 	cover()
 	g.Finally(func() error {
 		cover() // adds requests of other policies
 		if i := slices.Index(takes, false); i >= 0 {
-			return esl.Invalid("tasks[%d].requests: it asks for nothing of %s, and would take no share: ask for some, or leave share out", i, strings.Join(fair.over(), ", "))
+			return esl.Invalid("tasks[%d].requests: it asks for nothing of %s, and would take no share: ask for some, or leave the fair-share out", i, strings.Join(p.over(), ", "))
 		}
 		return nil
 	})
 	return nil
 }
 
-// cover makes a task draw on the pools of the user, and reports whether it does.
-func (p Share) cover(t *types.Task, over []string) bool {
+// cover makes a task draw on the pools of its user, and reports whether it does.
+func cover(u esl.Use, t *types.Task, over []string) bool {
 	var any bool
-	if t.Requests, any = p.covered(t.Requests, over); len(t.Alternatives) == 0 {
+	if t.Requests, any = covered(u, t.Requests, over); len(t.Alternatives) == 0 {
 		return any
 	}
 	t.Alternatives = slices.Clone(t.Alternatives)
 	each := true
 	for i := range t.Alternatives {
 		var one bool
-		t.Alternatives[i].Requests, one = p.covered(t.Alternatives[i].Requests, over)
+		t.Alternatives[i].Requests, one = covered(u, t.Alternatives[i].Requests, over)
 		each = each && one
 	}
 	return any || each
 }
 
 // covered returns requests with the amounts they draw on the pools.
-func (p Share) covered(requests types.Requests, over []string) (types.Requests, bool) {
+func covered(u esl.Use, requests types.Requests, over []string) (types.Requests, bool) {
 	more := make(map[string]types.Quantity)
 	any := false
 	for _, r := range over {
-		pool := sharePool(p.In, p.As, r)
+		pool := sharePool(u.Name, u.As, r)
 		want, have := drawn(r, requests.Get(r)), requests.Get(pool)
 		any = any || want > 0
 		if want > have {

@@ -238,15 +238,15 @@ func TestFairShareRefuses(t *testing.T) {
 		onlyMemory.Task.Requests = types.NewRequests(map[string]types.Quantity{"memory": 1 << 20})
 		for _, test := range []struct {
 			what  controlplane.Submission
-			share share.Share
+			share esl.Use
 			want  string
 		}{
-			{hollow.Task(1000), share.Share{In: "teams", As: "a/alcie"}, `there is no a/alcie: use alice, bob`},
-			{hollow.Task(1000), share.Share{In: "teams", As: "a"}, `"a" is a team: name one of its users, such as a/alice`},
-			{hollow.Task(1000), share.Share{In: "teams", As: "a/alice/x"}, `a/alice is a user, not a team`},
-			{hollow.Task(1000), share.Share{In: "teams", As: "a/al.ice"}, `contains a dot`},
-			{hollow.Task(1000), share.Share{In: "tems", As: "a/alice"}, `no shared policy "tems"`},
-			{onlyMemory, share.Share{In: "teams", As: "a/alice"}, `asks for nothing of cpu`},
+			{hollow.Task(1000), esl.Use{Name: "teams", As: "a/alcie"}, `there is no a/alcie: use alice, bob`},
+			{hollow.Task(1000), esl.Use{Name: "teams", As: "a"}, `"a" is a team: name one of its users, such as a/alice`},
+			{hollow.Task(1000), esl.Use{Name: "teams", As: "a/alice/x"}, `a/alice is a user, not a team`},
+			{hollow.Task(1000), esl.Use{Name: "teams", As: "a/al.ice"}, `contains a dot`},
+			{hollow.Task(1000), esl.Use{Name: "tems", As: "a/alice"}, `no shared policy "tems"`},
+			{onlyMemory, esl.Use{Name: "teams", As: "a/alice"}, `asks for nothing of cpu`},
 		} {
 			_, err := s.Jobs.Submit(t.Context(), controlplane.Job{Name: "j", Tasks: esl.Copies(1, test.what)}, test.share)
 			if err == nil || !strings.Contains(err.Error(), test.want) {

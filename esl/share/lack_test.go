@@ -65,7 +65,7 @@ func TestGatesAreWoken(t *testing.T) {
 		}},
 	}
 	for name, test := range tests {
-		for _, by := range []esl.Policy{admission.Queued{In: "q"}, admission.Flow{In: "f", As: "a"}, share.Share{In: "teams", As: "a"}} {
+		for _, by := range []esl.Policy{esl.Use{Name: "q"}, esl.Use{Name: "f", As: "a"}, esl.Use{Name: "teams", As: "a"}} {
 			t.Run(name+"/"+by.Kind(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Racks(hollow.Nodes(2, 4), 2)}, "q", admission.Queue{Rate: 2, Per: manifest.Duration(time.Second)})

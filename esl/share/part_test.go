@@ -33,13 +33,13 @@ func TestSharedOnStockEtcd(t *testing.T) {
 		policy  func(i int) []esl.Policy
 	}{
 		{"fair-share", share.FairShare{Anyone: 1, Over: []string{"cpu"}}, 150, 1,
-			func(i int) []esl.Policy { return []esl.Policy{share.Share{In: "s", As: fmt.Sprint("u", i)}} }},
-		{"queue", admission.Queue{Rate: 1000}, 4, 50, func(int) []esl.Policy { return []esl.Policy{admission.Queued{In: "s"}} }},
+			func(i int) []esl.Policy { return []esl.Policy{esl.Use{Name: "s", As: fmt.Sprint("u", i)}} }},
+		{"queue", admission.Queue{Rate: 1000}, 4, 50, func(int) []esl.Policy { return []esl.Policy{esl.Use{Name: "s"}} }},
 		{"fair-queue", admission.FairQueue{Limit: 1000, Anyone: 1}, 100, 2,
-			func(i int) []esl.Policy { return []esl.Policy{admission.Flow{In: "s", As: fmt.Sprint("u", i)}} }},
+			func(i int) []esl.Policy { return []esl.Policy{esl.Use{Name: "s", As: fmt.Sprint("u", i)}} }},
 		{"gang in a fair-queue", admission.FairQueue{Limit: 100, Anyone: 1}, 1, 24,
-			func(int) []esl.Policy { return []esl.Policy{gang.Gang{}, admission.Flow{In: "s", As: "a"}} }},
-		{"objective", place.Objective{By: place.Load, Ahead: 100}, 4, 50, func(int) []esl.Policy { return []esl.Policy{place.Placed{By: "s"}} }},
+			func(int) []esl.Policy { return []esl.Policy{gang.Gang{}, esl.Use{Name: "s", As: "a"}} }},
+		{"objective", place.Objective{By: place.Load, Ahead: 100}, 4, 50, func(int) []esl.Policy { return []esl.Policy{esl.Use{Name: "s"}} }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

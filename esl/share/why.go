@@ -11,19 +11,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Why says how much of its share the user of a task has, if the task waits for that.
-func (p Share) Why(s *esl.State, task string) why.Reason {
+// WhyUsed says how much of its share the user of a task has, if the task waits for that.
+func (p FairShare) WhyUsed(s *esl.State, use esl.Use, task string) why.Reason {
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
 		return why.Reason{}
 	}
-	made, shared := s.SharedPolicy(p.In)
-	fair, ok := made.(FairShare)
-	if !ok {
-		return why.Say(why.Budget, "there is no fair-share %s any more: declare it again, or submit the job without", p.In)
-	}
-	c := fair.census(shared)
-	u := c.byPath[p.As]
+	c := p.census(s)
+	u := c.byPath[use.As]
 	if u == nil {
 		return why.Reason{}
 	}
@@ -48,7 +43,7 @@ func (p Share) Why(s *esl.State, task string) why.Reason {
 	after := ""
 	if len(short) == 0 {
 		if room := c.room(u, t); room != "" {
-			return why.Say(why.InUse, "%s has its share, and no node has room for it: %s", p.As, room)
+			return why.Say(why.InUse, "%s has its share, and no node has room for it: %s", use.As, room)
 		}
 		if !c.anyOver() {
 			return why.Reason{}
@@ -56,13 +51,13 @@ func (p Share) Why(s *esl.State, task string) why.Reason {
 		short, after = all, "; others have more than their share until tasks of them end"
 	}
 	has := strings.Join(short, ", and ")
-	switch n := p.before(shared, t); n {
+	switch n := before(s, use.As, t); n {
 	case 0:
-		return why.Say(why.Budget, "%s uses %s%s", p.As, has, after)
+		return why.Say(why.Budget, "%s uses %s%s", use.As, has, after)
 	case 1:
-		return why.Say(why.Budget, "%s uses %s; 1 task is before it%s", p.As, has, after)
+		return why.Say(why.Budget, "%s uses %s; 1 task is before it%s", use.As, has, after)
 	default:
-		return why.Say(why.Budget, "%s uses %s; %d tasks are before it%s", p.As, has, n, after)
+		return why.Say(why.Budget, "%s uses %s; %d tasks are before it%s", use.As, has, n, after)
 	}
 }
 
@@ -79,13 +74,13 @@ func (c *census) anyOver() bool {
 }
 
 // before returns how many tasks of the same user come first.
-func (p Share) before(shared *esl.State, t *cluster.Task) int {
+func before(s *esl.State, user string, t *cluster.Task) int {
 	n := 0
-	for job, other := range shared.Referring() {
-		if share, ok := other.(Share); !ok || share.As != p.As {
+	for job, other := range s.Referring() {
+		if use, ok := other.(esl.Use); !ok || use.As != user {
 			continue
 		}
-		shared.View.EachMember(cluster.ID{Namespace: shared.Namespace, ID: job}, func(o *cluster.Task) {
+		s.View.EachMember(cluster.ID{Namespace: s.Namespace, ID: job}, func(o *cluster.Task) {
 			if o.ID != t.ID && o.Info.V != nil && o.Phase() == types.Pending && earlier(o, t) {
 				n++
 			}

@@ -11,10 +11,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// GateOf finds the gate in requests, requested directly or through a gang's reservation.
-func GateOf(requests types.Requests, prefix string) (name string, index int, ok bool) {
+// GateOf finds the gate of a task of a job, of shared policies of a kind, in requests: requested
+// directly or through a gang's reservation.
+func GateOf(requests types.Requests, job, kind string) (name string, index int, ok bool) {
 	for _, x := range requests {
-		if !strings.HasPrefix(x.Name, prefix) {
+		if !IsGateOf(x.Name, job, kind) {
 			continue
 		}
 		name, _, _ := strings.Cut(x.Name, "@")
@@ -29,8 +30,8 @@ func GateOf(requests types.Requests, prefix string) (name string, index int, ok 
 func GatesAmong(requests types.Requests, job string) (gates, rest types.Requests) {
 	for _, x := range requests {
 		one := types.Requests{x}
-		_, _, queued := GateOf(one, job+"."+kindQueued)
-		if _, _, flow := GateOf(one, job+"."+KindFlow); queued || flow {
+		_, _, queued := GateOf(one, job, kindQueue)
+		if _, _, fair := GateOf(one, job, KindFairQueue); queued || fair {
 			gates = append(gates, x)
 		} else {
 			rest = append(rest, x)
@@ -40,7 +41,9 @@ func GatesAmong(requests types.Requests, job string) (gates, rest types.Requests
 }
 
 // IsGateOf reports whether a resource is a gate of a job, of policies of a kind.
-func IsGateOf(name, job, kind string) bool { return strings.HasPrefix(name, job+"."+kind) }
+func IsGateOf(name, job, kind string) bool {
+	return slices.ContainsFunc(esl.UseLabels(kind), func(label string) bool { return strings.HasPrefix(name, job+"."+label) })
+}
 
 // IsSharePool reports whether a resource is the pool of a user of a fair-share.
 func IsSharePool(name string) bool { return strings.Contains(name, "."+kindFairShare+".") }

@@ -9,12 +9,11 @@ const (
 	KindBarrier        = "barrier"
 	kindColocate       = "colocate"
 	KindElasticBalance = "elastic-balance"
+	KindFairQueue      = "fair-queue"
 	kindFairShare      = "fair-share"
-	KindFlow           = "flow"
 	kindObjective      = "objective"
 	kindPack           = "pack"
-	kindPlaced         = "placed"
-	kindQueued         = "queued"
+	kindQueue          = "queue"
 	kindSpread         = "spread"
 )
 

@@ -1,4 +1,4 @@
-// Command night-shared runs a policy that jobs share: the tasks of all jobs that name it start only
+// Command night-shared runs a policy that jobs share: the tasks of all jobs that use it start only
 // at night. See docs/policies/api.md.
 package main
 
@@ -28,15 +28,15 @@ type Shift struct {
 // Kind returns the name for a document of kind Policy.
 func (Shift) Kind() string { return "acme.com/shift" }
 
-// Apply refuses: a job names a Shift by InShift.
+// Apply refuses: jobs take part by esl.Use.
 func (Shift) Apply(*esl.Group) error {
-	return types.Errorf(types.Invalid, "acme.com/shift is shared: declare it, and name it in a job by acme.com/in-shift")
+	return types.Errorf(types.Invalid, "acme.com/shift is shared: declare it, and have jobs use it by its name")
 }
 
 // Declare creates nothing: Next creates everything, also for a policy from a file.
 func (Shift) Declare(string) ([]controlplane.Resource, error) { return nil, nil }
 
-// Next opens or closes <job>.in-shift of each job that names this policy.
+// Next opens or closes <job>.shift of each job that uses this policy.
 func (p Shift) Next(s *esl.State) esl.Plan {
 	hour, open := s.Now.UTC().Hour(), types.Quantity(0)
 	if p.From <= hour && hour < p.Until || p.From > p.Until && (p.From <= hour || hour < p.Until) {
@@ -44,7 +44,7 @@ func (p Shift) Next(s *esl.State) esl.Plan {
 	}
 	plan := esl.Plan{RequeueAfter: s.Now.Truncate(time.Hour).Add(time.Hour), Reason: "another hour has begun"}
 	for _, job := range slices.Sorted(maps.Keys(s.Referring())) {
-		name := esl.OwnName(job, "in-shift", "")
+		name := esl.OwnName(job, "shift", "")
 		pool := s.Pool(name)
 		waits := slices.ContainsFunc(s.JobTasks(job), func(t *cluster.Task) bool { return !t.Phase().Ended() })
 		if waits && (pool == nil || pool.Capacity() != open) && len(plan.Set) < s.MaxChanges() {
@@ -54,27 +54,8 @@ func (p Shift) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// InShift is the reference: a job names the shared policy by its id.
-type InShift struct {
-	Of string `json:"of"`
-}
-
-// Kind returns the name for jobs.
-func (InShift) Kind() string { return "acme.com/in-shift" }
-
-// Shared returns the id of the shared policy.
-func (p InShift) Shared() string { return p.Of }
-
-// Apply requests what Escher requests by itself for a job from a file.
-func (InShift) Apply(g *esl.Group) error {
-	g.AskAll(g.Own(""), esl.One)
-	return nil
-}
-
-// kinds returns both kinds.
-func kinds() esl.Kinds {
-	return esl.Kinds{}.With(func() esl.Policy { return Shift{} }, func() esl.Policy { return InShift{} })
-}
+// kinds returns the kinds of this program.
+func kinds() esl.Kinds { return esl.Kinds{}.With(func() esl.Policy { return Shift{} }) }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

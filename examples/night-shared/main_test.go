@@ -33,7 +33,8 @@ func TestShift(t *testing.T) {
 		if err := jobs.Declare(t.Context(), "office", Shift{From: 1, Until: 6}, ""); err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range []esl.Policy{InShift{Of: "office"}, esl.Foreign{Name: "acme.com/in-shift", With: `{"of":"office"}`}} {
+		for _, of := range []string{"", Shift{}.Kind()} {
+			p := esl.Use{Name: "office", Of: of}
 			if _, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(1, hollow.Task(1000)), Name: "report"}, p); err != nil {
 				t.Fatal(err)
 			}

@@ -20,7 +20,11 @@ func (f completions) policyCompleters() map[string]completer {
 			kinds = append(kinds, kind.Kind())
 		}
 		for flag := range d.AllFlags() {
-			switch c := f.values(flag.Values); {
+			values := flag.Values
+			if d.OnlyDeclared {
+				values.Shared = kind.Kind()
+			}
+			switch c := f.values(values); {
 			case c == nil:
 			case all[flag.Name] == nil:
 				all[flag.Name] = c

@@ -192,11 +192,12 @@ func refuses(p esl.Policy) bool {
 func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 	known := policy.KnownPolicies()
 	for text, want := range map[string]esl.Policy{
-		"gang":                            gang.Gang{},
-		"gang={onLoss: restart}":          gang.Gang{Loss: esl.Restart},
-		"spread={maxSkew: 2, over: rack}": place.Spread{Over: esl.Rack, MaxSkew: 2},
-		"share={as: a/alice, in: teams}":  share.Share{In: "teams", As: "a/alice"},
-		"near={to: corpus, wait: 90s}":    place.Near{To: "corpus", Wait: types.Wait(90e9)},
+		"gang":                                                    gang.Gang{},
+		"gang={onLoss: restart}":                                  gang.Gang{Loss: esl.Restart},
+		"spread={maxSkew: 2, over: rack}":                         place.Spread{Over: esl.Rack, MaxSkew: 2},
+		"share={as: a/alice, in: teams}":                          esl.Use{Name: "teams", As: "a/alice", Of: "fair-share"},
+		"use={as: a/alice, name: teams}":                          esl.Use{Name: "teams", As: "a/alice"},
+		"near={to: corpus, wait: 90s}":                            place.Near{To: "corpus", Wait: types.Wait(90e9)},
 		"fair-share={anyone: 1, of: {a: {of: {b: {weight: 2}}}}}": nil,
 	} {
 		if want == nil {
@@ -271,11 +272,11 @@ func TestFlagsMakePolicies(t *testing.T) {
 		"--elastic 2":                                              `elastic {"min":2}`,
 		"--elastic 0 --migrate":                                    `elastic {"min":0}, migrate`,
 		"--preempt --ageing 1m --stay":                             `preempt, stay, ageing {"every":"1m0s"}`,
-		"--queue batch":                                            `queued {"in":"batch"}`,
-		"--queue lanes/fast":                                       `flow {"in":"lanes","as":"fast"}`,
-		"--share teams/a/alice":                                    `share {"in":"teams","as":"a/alice"}`,
-		"--semaphore licence":                                      `holds {"semaphore":"licence"}`,
-		"--semaphore licence=2":                                    `holds {"semaphore":"licence","amount":2}`,
+		"--queue batch":                                            `use {"name":"batch","of":"queue"}`,
+		"--queue lanes/fast":                                       `use {"name":"lanes","as":"fast","of":"fair-queue"}`,
+		"--share teams/a/alice":                                    `use {"name":"teams","as":"a/alice","of":"fair-share"}`,
+		"--semaphore licence":                                      `use {"name":"licence","of":"semaphore"}`,
+		"--semaphore licence=2":                                    `use {"name":"licence","amount":2,"of":"semaphore"}`,
 		"--near corpus --near-wait 0s":                             `near {"to":"corpus","wait":"0s"}`,
 		"--near corpus --near-wait 3s":                             `near {"to":"corpus","wait":"3s"}`,
 		"--after load-1 --after load-2":                            `after {"jobs":["load-1","load-2"]}`,

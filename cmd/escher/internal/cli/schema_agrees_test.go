@@ -21,20 +21,20 @@ type object = map[string]any
 func inFull() map[string]object {
 	return map[string]object{
 		"after": {"tasks": object{"b": []any{"a"}}, "jobs": []any{"load"}, "onFailure": "run"}, "ageing": {"every": "1m", "limit": 3},
-		"apart": {"perNode": 2, "in": "rack"}, "balance": {"nodes": 2}, "balanced": {"in": "eb"},
+		"apart": {"perNode": 2, "in": "rack"}, "balance": {"nodes": 2},
 		"barrier": {"tasks": []any{"a"}, "count": 1, "when": "bound"}, "colocate": {"in": "rack", "with": "web", "onLoss": "fail"},
 		"elastic": {"min": 1, "max": 2, "giveWay": "2s"}, "elastic-balance": {},
 		"fair-queue": {"limit": 2, "flows": object{"gold": 2}, "anyone": 1},
 		"fair-share": {"of": object{"a": object{"weight": 2, "of": object{"b": object{}}, "anyone": 1}}, "anyone": 1, "over": []any{"cpu"}, "reclaim": "30s"},
-		"flow":       {"in": "fq", "as": "gold"}, "gang": {"perNode": 2, "in": "rack", "onLoss": "restart", "restarts": 2},
-		"holds": {"semaphore": "s", "amount": 2}, "migrate": {"pause": "1s", "within": "1m", "ask": true},
-		"near":      {"to": "words", "each": true, "in": "rack", "wait": "1s", "cache": true, "copies": 2},
-		"objective": {"by": "load", "weights": object{"cpu": 2}, "ahead": 3}, "pack": {}, "packed": {"in": "p"}, "placed": {"by": "o"},
+		"gang":       {"perNode": 2, "in": "rack", "onLoss": "restart", "restarts": 2},
+		"migrate":    {"pause": "1s", "within": "1m", "ask": true},
+		"near":       {"to": "words", "each": true, "in": "rack", "wait": "1s", "cache": true, "copies": 2},
+		"objective":  {"by": "load", "weights": object{"cpu": 2}, "ahead": 3}, "pack": {},
 		"preempt": {"after": "2s", "spare": "3s", "within": "1m"},
 		"prefer": {"of": []any{object{"node": "n", "rack": "r", "zone": "z", "labels": object{"disk": "ssd"}, "requests": object{"gpu": "1"}, "after": "1s"}},
 			"anywhere": "3s"},
-		"queue": {"limit": 2, "rate": 3, "per": "1s", "closed": true}, "queued": {"in": "q"}, "semaphore": {"limit": 2},
-		"share": {"in": "fs", "as": "a/b"}, "spread": {"over": "rack", "maxSkew": 2}, "stay": {},
+		"queue": {"limit": 2, "rate": 3, "per": "1s", "closed": true}, "semaphore": {"limit": 2},
+		"use": {"name": "fs", "as": "a/b", "amount": 2, "of": "fair-share"}, "spread": {"over": "rack", "maxSkew": 2}, "stay": {},
 	}
 }
 

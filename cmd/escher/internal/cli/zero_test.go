@@ -31,7 +31,7 @@ func zeros() map[string]string {
 		"fair-share reclaim": "0s is not never: give a longer time, or leave it out to evict no task",
 		"gang perNode":       "0 is no task: give how many are together, or leave it out",
 		"gang restarts":      "0 is not one: write onLoss: fail to have all stop with the first that fails, or leave it out for 3",
-		"holds amount":       "0 is nothing: leave the policy out, or leave amount out for 1",
+		"use amount":         "0 is nothing: leave the policy out, or leave amount out for 1",
 		"migrate pause":      "0s is no pause, and a move that is given up would begin again at once: give a longer time, or leave it out for 1m",
 		"migrate within":     "0s leaves no time to move: give a longer time, or leave it out for 5m",
 		"near wait":          `{"to":"words","wait":"0s"}`,
@@ -53,7 +53,7 @@ func zeros() map[string]string {
 func besideZero(policy string) object {
 	return map[string]object{
 		"barrier": {"tasks": []any{"a"}}, "elastic": {"min": 1}, "fair-queue": {"limit": 2, "flows": object{"gold": 2}},
-		"fair-share": {"of": inFull()["fair-share"]["of"]}, "holds": {"semaphore": "s"}, "near": {"to": "words"},
+		"fair-share": {"of": inFull()["fair-share"]["of"]}, "use": {"name": "s"}, "near": {"to": "words"},
 		"objective": {"by": "load"}, "prefer": {"of": []any{object{"rack": "r"}}},
 	}[policy]
 }

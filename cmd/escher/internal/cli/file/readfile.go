@@ -39,7 +39,13 @@ func ReadManifest(f *cmdutil.Factory, path string) ([]manifest.Document, error) 
 	if len(text) > maxManifest {
 		return nil, types.Errorf(types.Invalid, "file: %s has more than %d MiB: split it", name, maxManifest>>20)
 	}
-	return manifest.Parse(name, text, policy.KnownPolicies())
+	docs, err := manifest.Parse(name, text, policy.KnownPolicies())
+	for _, d := range docs {
+		for _, notice := range d.Notices {
+			f.Tell("%s:%d: %s", name, d.Line, notice)
+		}
+	}
+	return docs, err
 }
 
 // maxManifest is the most bytes in a file.

@@ -16,6 +16,11 @@ func KnownPolicies() manifest.Policies {
 		d := esl.Describe(empty())
 		out[name] = manifest.PolicyKind{New: func() any { return parametersOf(empty()) }, Desc: d.Does, Job: !d.OnlyDeclared, Shared: shared}
 	}
+	use := out[esl.Use{}.Kind()]
+	for _, r := range esl.Renamings() {
+		use.Former = append(use.Former, manifest.Former{Name: r.Kind, Fields: map[string]string{"name": r.Name}, With: map[string]string{"of": r.Of}})
+	}
+	out[esl.Use{}.Kind()] = use
 	return out
 }
 

@@ -154,8 +154,8 @@ func RefersTo(kinds esl.Kinds, kept *types.Policies) []string {
 		if err != nil {
 			continue // of another program
 		}
-		if r, ok := made.(esl.SharedRef); ok && !slices.Contains(out, r.Shared()) {
-			out = append(out, r.Shared())
+		if u, ok := made.(esl.Use); ok && !slices.Contains(out, u.Name) {
+			out = append(out, u.Name)
 		}
 	}
 	return out

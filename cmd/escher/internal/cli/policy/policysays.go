@@ -208,8 +208,8 @@ func (s *PolicySaying) owners() map[string]string {
 	for i, name := range esl.Labels(s.Kept.Policies) {
 		policy := s.Kept.Policies[i].Kind
 		if made, err := s.Kinds.Read(s.Kept.Policies[i]); err == nil {
-			if r, ok := made.(esl.SharedRef); ok {
-				policy += " of " + r.Shared()
+			if u, ok := made.(esl.Use); ok {
+				policy = u.Of + " " + u.Name
 			}
 		}
 		out[s.ID.ID+"."+name] = policy
@@ -269,7 +269,7 @@ func (s *PolicySaying) withdrawn(policy string) bool {
 		return false
 	}
 	for _, shared := range RefersTo(s.Kinds, s.Kept) {
-		if policy == shared || strings.HasSuffix(policy, " of "+shared) {
+		if policy == shared || strings.HasSuffix(policy, " "+shared) {
 			c := s.View.Policies[cluster.ID{Namespace: s.ID.Namespace, ID: shared}]
 			return c == nil || c.V == nil
 		}

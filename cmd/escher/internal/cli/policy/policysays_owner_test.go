@@ -15,26 +15,26 @@ import (
 // one begins like that of the job.
 func TestOwnerOfWhatIsMissing(t *testing.T) {
 	s := &PolicySaying{ID: cluster.ID{Namespace: "d", ID: "rq-job"}, Kinds: builtin.Kinds(), Kept: &types.Policies{Job: "rq-job", Policies: []types.Policy{
-		{Kind: "queued", With: `{"in":"rq"}`}, {Kind: "flow", With: `{"in":"fq","as":"a"}`},
+		{Kind: "use", With: `{"name":"rq","of":"queue"}`}, {Kind: "use", With: `{"name":"fq","as":"a","of":"fair-queue"}`},
 	}}}
 	waits := why.Explanation{Namespace: "d", Reason: why.Reason{
-		Summary:    "It waits for rq-job.flow.0, which is nowhere.",
-		Suggestion: types.Textf("%s", action.SetInCluster.Of("rq-job.flow.0", "1")),
-		Unmet:      "rq-job.flow.0",
-		Needs:      []why.Missing{{Resource: "d:rq-job.flow.0"}, {Resource: "d:rq-jobs.flow.0"}},
+		Summary:    "It waits for rq-job.fair-queue.0, which is nowhere.",
+		Suggestion: types.Textf("%s", action.SetInCluster.Of("rq-job.fair-queue.0", "1")),
+		Unmet:      "rq-job.fair-queue.0",
+		Needs:      []why.Missing{{Resource: "d:rq-job.fair-queue.0"}, {Resource: "d:rq-jobs.fair-queue.0"}},
 	}}
 	e := waits
 	s.explain(&e)
-	if want := "Policy flow of fq sees to that."; !strings.HasPrefix(e.Suggestion.String(), want) {
+	if want := "Policy fair-queue fq sees to that."; !strings.HasPrefix(e.Suggestion.String(), want) {
 		t.Errorf("%q, want %q", e.Suggestion, want)
 	}
-	if want := "rq-job.flow.0 belongs to policy flow of fq."; len(e.Notes) != 1 || e.Notes[0].String() != want {
+	if want := "rq-job.fair-queue.0 belongs to policy fair-queue fq."; len(e.Notes) != 1 || e.Notes[0].String() != want {
 		t.Errorf("it notes %q, want %q", e.Notes, want)
 	}
 	s.View = cluster.New()
 	e = waits
 	s.explain(&e)
-	if want := "Policy flow of fq has been withdrawn: declare it again"; !strings.HasPrefix(e.Suggestion.String(), want) {
+	if want := "Policy fair-queue fq has been withdrawn: declare it again"; !strings.HasPrefix(e.Suggestion.String(), want) {
 		t.Errorf("%q, want %q", e.Suggestion, want)
 	}
 }

@@ -88,6 +88,9 @@ func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launchin
 	if l.policies, err = r.policies.Policies(); err != nil {
 		return l, err
 	}
+	for _, notice := range r.policies.Notices {
+		f.Tell("%s", notice)
+	}
 	if f.InTask() && len(l.policies) > 0 {
 		return l, errPoliciesInside()
 	}

@@ -15,6 +15,9 @@ import (
 
 // PolicyFlags are the flags that add policies to the tasks.
 type PolicyFlags struct {
+	// Notices are about former names. Policies sets them.
+	Notices []string
+
 	flags  *pflag.FlagSet
 	others []string
 }
@@ -64,7 +67,7 @@ func (p *PolicyFlags) Policies() ([]esl.Policy, error) {
 	}
 	for _, kind := range kinds {
 		for _, f := range esl.Describe(kind).Flags {
-			m.add(kind.Kind(), f)
+			m.add(kind, f)
 		}
 	}
 	for _, kind := range kinds {
@@ -73,6 +76,7 @@ func (p *PolicyFlags) Policies() ([]esl.Policy, error) {
 	for _, text := range p.others {
 		m.made(manifest.ReadPolicy(text, m.known))
 	}
+	p.Notices = m.notices
 	return m.policies, errors.Join(m.errs...)
 }
 
@@ -82,6 +86,7 @@ type policyMaker struct {
 	known    manifest.Policies
 	used     map[string]bool
 	policies []esl.Policy
+	notices  []string
 	errs     []error
 }
 
@@ -112,8 +117,9 @@ func (m *policyMaker) refuseAlone(d esl.Description) {
 // given reports whether a flag is given, even as 0, and no policy has used it.
 func (m *policyMaker) given(f esl.Flag) bool { return m.flags.Changed(f.Name) && !m.used[f.Name] }
 
-// add makes the policy of a flag, if it is given and fits the kind.
-func (m *policyMaker) add(kind string, f esl.Flag) {
+// add makes the policy of a flag, if it is given and fits the kind. A flag of a kind that is only
+// declared makes a use of it.
+func (m *policyMaker) add(kind esl.Policy, f esl.Flag) {
 	before := len(m.errs)
 	with, ok := m.parameters(f)
 	if !ok {
@@ -124,9 +130,14 @@ func (m *policyMaker) add(kind string, f esl.Flag) {
 			maps.Copy(with, more)
 		}
 	}
-	if len(m.errs) == before {
-		m.made(manifest.MakePolicy(kind, with, m.known))
+	if len(m.errs) > before {
+		return
 	}
+	name := kind.Kind()
+	if esl.Describe(kind).OnlyDeclared {
+		name, with["of"] = esl.Use{}.Kind(), name
+	}
+	m.made(manifest.MakePolicy(name, with, m.known))
 }
 
 // parameters returns the parameters that a flag stands for, none if it is wrong. ok is false if it
@@ -167,6 +178,9 @@ func (m *policyMaker) made(made manifest.Made, err error) {
 	if err != nil {
 		m.fail("policy %w", err)
 		return
+	}
+	if made.Notice != "" {
+		m.notices = append(m.notices, made.Notice)
 	}
 	m.policies = append(m.policies, policy.Of(made))
 }

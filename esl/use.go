@@ -1,0 +1,253 @@
+package esl
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
+	"github.com/escher-sched/escher/types"
+)
+
+// Use makes the tasks of a job take part in a shared policy: they wait in a queue, hold some of a
+// semaphore, or draw on a share, depending on its kind. For a policy of another program, each task
+// requests one of <job>.<kind>, which that program creates: see Foreign.
+type Use struct {
+	// Name is the id of the shared policy.
+	Name string `json:"name" desc:"the shared policy, by its name" is:"name"`
+	// As is the flow of a fair-queue, or the user of a fair-share with its teams before it: a/alice.
+	As string `json:"as,omitempty" desc:"the flow of a fair-queue, or the user of a fair-share with the teams before it: a/alice" is:"path"`
+	// Amount is how much of a semaphore each task holds; 0 means 1.
+	Amount int `json:"amount,omitempty" desc:"how much of a semaphore each task holds; 1 if it is left out" zero:"is nothing: leave the policy out, or leave amount out for 1"`
+	// Of is the kind of the shared policy. Submission sets it.
+	Of string `json:"of,omitempty" desc:"the kind that the shared policy must have; any if it is left out"`
+}
+
+// usable is a Shared policy with a method Use.
+type usable interface {
+	Shared
+	// Use adds what the tasks of a job need to take part. Invalid: the error names a field of u.
+	Use(g *Group, u Use) error
+}
+
+// usedOpener is a usable policy with a resource that it places where a task fits: see opener.
+type usedOpener interface {
+	OpensFor(s *State, u Use) Limit
+}
+
+// usedExplainer is a usable policy that explains why a task of a job waits. s is the state of the
+// shared policy.
+type usedExplainer interface {
+	WhyUsed(s *State, u Use, task string) why.Reason
+}
+
+const kindUse = "use"
+
+// Kind returns use.
+func (Use) Kind() string { return kindUse }
+
+// Describe says what the policy does.
+func (Use) Describe() Description {
+	return Description{Does: "the tasks take part in a policy that is declared: a queue, a semaphore, a fair-share"}
+}
+
+// Validate checks the parameters without the shared policy.
+func (u Use) Validate() error {
+	if u.Amount < 0 {
+		return Invalid("amount: %d is negative: give how much each task holds, or leave it out for 1", u.Amount)
+	}
+	return nil
+}
+
+// Apply adds what the shared policy asks of tasks that take part.
+func (u Use) Apply(g *Group) error {
+	if err := u.Validate(); err != nil {
+		return err
+	}
+	switch p := g.Shared[u.Name].(type) {
+	case nil:
+		return Invalid("name: there is no shared policy %q: declare it first, or correct the name", u.Name)
+	case usable:
+		if u.Of != "" && u.Of != p.Kind() {
+			return Invalid("of: %s is not of kind %s, but %s: correct the name, or leave of out", u.Name, u.Of, p.Kind())
+		}
+		_, g.opens = p.(usedOpener)
+		return p.Use(g, u)
+	default:
+		if foreign(p.Kind()) {
+			g.AskAll(g.Own(""), One)
+			return nil
+		}
+		return Invalid("name: jobs take no part in %s, which is of kind %s: name another shared policy", u.Name, p.Kind())
+	}
+}
+
+// Only returns an error if a field is given that is not in fields. Policies call it for the fields
+// that mean something to them. Invalid: the error names the field.
+func (u Use) Only(kind, fields string) error {
+	switch {
+	case u.As != "" && !strings.Contains(fields, "as"):
+		return Invalid("as: %s is of kind %s, which has neither flows nor users: leave %q out", u.Name, kind, u.As)
+	case u.Amount != 0 && !strings.Contains(fields, "amount"):
+		return Invalid("amount: %s is of kind %s, of which each task takes the same: leave %d out", u.Name, kind, u.Amount)
+	}
+	return nil
+}
+
+// Opens returns the limit of the shared policy.
+func (u Use) Opens(s *State) Limit {
+	if p, _ := s.SharedPolicy(u.Name); p != nil {
+		if o, ok := p.(usedOpener); ok {
+			return o.OpensFor(s, u)
+		}
+	}
+	return Limit{}
+}
+
+// Why returns the reason of the shared policy.
+func (u Use) Why(s *State, task string) why.Reason {
+	p, shared := s.SharedPolicy(u.Name)
+	if p == nil || u.Of != "" && p.Kind() != u.Of {
+		if t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task}); t == nil || t.Phase() != types.Pending {
+			return why.Reason{}
+		}
+		return why.Say(why.NoKeeper, "there is no %s %s any more: declare it again, or submit the job without", u.kind(), u.Name)
+	}
+	if x, ok := p.(usedExplainer); ok {
+		return x.WhyUsed(shared, u, task)
+	}
+	return why.Reason{}
+}
+
+func (u Use) kind() string {
+	if u.Of == "" {
+		return "policy"
+	}
+	return u.Of
+}
+
+// resolved returns policies with the kinds of the shared policies that they use.
+func resolved(policies []Policy, shared map[string]Policy) []Policy {
+	out := make([]Policy, len(policies))
+	for i, p := range policies {
+		if u, ok := p.(Use); ok && u.Of == "" && shared[u.Name] != nil {
+			u.Of = shared[u.Name].Kind()
+			p = u
+		}
+		out[i] = p
+	}
+	return out
+}
+
+// labelKind returns the kind that is in the names of what a policy of a job creates: that of the
+// shared policy for one that uses it.
+func labelKind(p types.Policy) string {
+	if p.Kind != kindUse {
+		return p.Kind
+	}
+	var u Use
+	if json.Unmarshal([]byte(p.With), &u) != nil || u.Of == "" {
+		return p.Kind
+	}
+	return u.Of
+}
+
+// A Renaming is the former name of a use of a kind of shared policies. Files may have it until the
+// next release. Jobs that were submitted with it have it as long as they exist.
+type Renaming struct {
+	// Kind is the former name, Of the kind of shared policies, and Name the former name of the
+	// field with the id of the shared policy.
+	Kind, Of, Name string
+}
+
+// Renamings returns all of them.
+func Renamings() []Renaming {
+	return []Renaming{
+		{"queued", "queue", "in"},
+		{"holds", "semaphore", "semaphore"},
+		{"flow", "fair-queue", "in"},
+		{"share", "fair-share", "in"},
+		{"placed", "objective", "by"},
+		{"packed", "pack", "in"},
+		{"balanced", "elastic-balance", "in"},
+	}
+}
+
+// UseLabels returns the labels, in the names of what is created for a job, of uses of a kind of
+// shared policies: the present one, and the former one.
+func UseLabels(kind string) []string {
+	for _, r := range Renamings() {
+		if r.Of == kind {
+			return []string{kind, r.Kind}
+		}
+	}
+	return []string{kind}
+}
+
+// renamed reads a policy under its former name; ok is false if it is none.
+func renamed(p types.Policy) (u Use, ok bool) {
+	for _, r := range Renamings() {
+		var with map[string]json.RawMessage
+		if r.Kind != p.Kind || json.Unmarshal([]byte(p.With), &with) != nil {
+			continue
+		}
+		u = Use{Of: r.Of}
+		for name, into := range map[string]any{r.Name: &u.Name, "as": &u.As, "amount": &u.Amount} {
+			if text, given := with[name]; given && json.Unmarshal(text, into) != nil {
+				return u, false
+			}
+		}
+		return u, u.Name != ""
+	}
+	return u, false
+}
+
+// Former returns the stored forms of policies as former versions wrote them: uses of a given kind
+// have their former names.
+func Former(stored []types.Policy) []types.Policy {
+	out := slices.Clone(stored)
+	for i, p := range out {
+		var u Use
+		if p.Kind != kindUse || json.Unmarshal([]byte(p.With), &u) != nil {
+			continue
+		}
+		for _, r := range Renamings() {
+			if r.Of != u.Of {
+				continue
+			}
+			with := fmt.Sprintf(`{%q:%q`, r.Name, u.Name)
+			if u.As != "" {
+				with += fmt.Sprintf(`,"as":%q`, u.As)
+			}
+			if u.Amount != 0 {
+				with += fmt.Sprintf(`,"amount":%d`, u.Amount)
+			}
+			out[i] = types.Policy{Kind: r.Kind, With: with + "}"}
+		}
+	}
+	return out
+}
+
+// AsRequested returns the stored policies of a job without the kinds that submission has set, where
+// wanted ones have none, and with the present names of uses.
+func AsRequested(stored, wanted []types.Policy) []types.Policy {
+	out := slices.Clone(stored)
+	for i, p := range out {
+		u, ok := renamed(p)
+		if p.Kind == kindUse {
+			ok = json.Unmarshal([]byte(p.With), &u) == nil
+		}
+		if !ok {
+			continue
+		}
+		if i < len(wanted) && wanted[i].Kind == kindUse && !strings.Contains(wanted[i].With, `"of":`) {
+			u.Of = ""
+		}
+		if same, err := Stored(u); err == nil {
+			out[i] = same
+		}
+	}
+	return out
+}
