@@ -49,7 +49,7 @@ func refusal(a *types.Admission) error {
 
 // admission reads the key that closes admission; nil means that admission is open.
 func admission(ctx context.Context, s Store) (a *types.Admission, revision int64, err error) {
-	kv, err := get(ctx, s, AdmissionKey())
+	kv, err := Get(ctx, s, AdmissionKey())
 	if err != nil || kv.ModRevision == 0 {
 		return nil, 0, err
 	}

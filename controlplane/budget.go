@@ -27,7 +27,7 @@ func (c *Client) inBudget(ctx context.Context, s Store, keys []KV) error {
 		if kv.Key != NamespaceAdmissionKey(c.ns) || kv.ModRevision == 0 {
 			continue
 		}
-		found, err := get(ctx, s, kv.Key)
+		found, err := Get(ctx, s, kv.Key)
 		if err != nil || found.ModRevision == 0 {
 			return err
 		}
@@ -45,7 +45,7 @@ func (c *Client) settings(ctx context.Context, s Store, change *Change, guesses 
 	switch {
 	case !guesses:
 		var err error
-		if kv, err = get(ctx, s, key); err != nil {
+		if kv, err = Get(ctx, s, key); err != nil {
 			return nil, err
 		}
 		c.known.set(kv)

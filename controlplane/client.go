@@ -41,8 +41,8 @@ func (c *Client) Namespace() string { return c.ns }
 // Store returns the client's store.
 func (c *Client) Store() Store { return c.store }
 
-// get reads one key; an absent one has ModRevision 0.
-func get(ctx context.Context, s Store, key string) (KV, error) {
+// Get reads one key; an absent one has ModRevision 0.
+func Get(ctx context.Context, s Store, key string) (KV, error) {
 	page, err := s.List(ctx, ListOptions{Key: key})
 	if err != nil || len(page.KVs) == 0 {
 		return KV{Key: key}, err

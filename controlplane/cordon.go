@@ -79,7 +79,7 @@ func (e *cordon) verb() string {
 
 func (e *cordon) draw(ctx context.Context, s Store, change *Change) error {
 	e.changed = false
-	node, err := get(ctx, s, NodeKey(e.node))
+	node, err := Get(ctx, s, NodeKey(e.node))
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (e *cordon) draw(ctx context.Context, s Store, change *Change) error {
 	// CreateRevision, not ModRevision: the agent may update the node meanwhile, but not replace it.
 	change.IfCreated(node.Key, node.CreateRevision)
 	if e.want.Dead {
-		alive, err := get(ctx, s, AliveKey(e.node))
+		alive, err := Get(ctx, s, AliveKey(e.node))
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (e *cordon) draw(ctx context.Context, s Store, change *Change) error {
 		}
 		change.IfUnchanged(alive.Key, 0)
 	}
-	kv, err := get(ctx, s, CordonKey(e.node))
+	kv, err := Get(ctx, s, CordonKey(e.node))
 	if err != nil {
 		return err
 	}

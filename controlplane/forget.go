@@ -22,7 +22,7 @@ type forget struct{ node string }
 func (e *forget) verb() string { return "remove node " + e.node }
 
 func (e *forget) draw(ctx context.Context, s Store, change *Change) error {
-	kv, err := get(ctx, s, NodeKey(e.node))
+	kv, err := Get(ctx, s, NodeKey(e.node))
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (e *forget) draw(ctx context.Context, s Store, change *Change) error {
 	}
 	change.IfUnchanged(kv.Key, kv.ModRevision)
 	change.Delete(kv.Key)
-	if kv, err = get(ctx, s, AliveKey(e.node)); err != nil {
+	if kv, err = Get(ctx, s, AliveKey(e.node)); err != nil {
 		return err
 	}
 	if kv.ModRevision != 0 {
@@ -42,7 +42,7 @@ func (e *forget) draw(ctx context.Context, s Store, change *Change) error {
 		return err
 	}
 	for _, key := range []string{DevicesKey(e.node), CordonKey(e.node), AllocatedKey(e.node)} {
-		if kv, err = get(ctx, s, key); err != nil {
+		if kv, err = Get(ctx, s, key); err != nil {
 			return err
 		}
 		change.IfUnchanged(key, kv.ModRevision)
@@ -70,7 +70,7 @@ func (e *forget) unheld(ctx context.Context, s Store, change *Change) error {
 		return types.Errorf(types.Precondition, "tasks are bound there, such as %s: a scheduler gives them a new attempt elsewhere once the node is lost: wait for that; a task with on-disconnect keep stays until its node is declared dead: %s", listing(tasks), action.DeclareDead.Of(e.node))
 	}
 	change.IfNoneSince(Prefix(Bindings, e.node), 0)
-	kv, err := get(ctx, s, AllocatedKey(e.node))
+	kv, err := Get(ctx, s, AllocatedKey(e.node))
 	if err != nil || kv.ModRevision == 0 {
 		return err
 	}

@@ -313,7 +313,7 @@ func (e *launch) add(ctx context.Context, s Store, change *Change, t submission,
 func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, digest string) error {
 	spec := e.specs.byDigest[digest]
 	if spec == nil {
-		kv, err := get(ctx, s, key)
+		kv, err := Get(ctx, s, key)
 		if err != nil {
 			return err
 		}
@@ -322,7 +322,7 @@ func (e *launch) addSpec(ctx context.Context, s Store, change *Change, key, dige
 		}
 		spec = &types.Spec{}
 		if !Read(kv, spec) {
-			return unreadable(key)
+			return Unreadable(key)
 		}
 		e.specs.byDigest[digest] = spec
 	}
@@ -397,7 +397,7 @@ func (e *launch) has(id string) bool {
 
 // acceptTask accepts an existing task if an earlier, incomplete call for the same job wrote it.
 func (e *launch) acceptTask(ctx context.Context, s Store, k Key) error {
-	kv, err := get(ctx, s, k.String())
+	kv, err := Get(ctx, s, k.String())
 	if err != nil {
 		return err
 	}

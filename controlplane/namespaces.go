@@ -41,13 +41,13 @@ func (c *Client) GetNamespace(ctx context.Context, name string) (Namespace, erro
 	if err != nil {
 		return n, err
 	}
-	kv, err := get(ctx, c.store, NamespaceKey(name))
+	kv, err := Get(ctx, c.store, NamespaceKey(name))
 	switch {
 	case err != nil:
 	case kv.ModRevision == 0:
 		err = noNamespace(name)
 	case !Read(kv, &n.Namespace):
-		err = unreadable(kv.Key)
+		err = Unreadable(kv.Key)
 	}
 	if err != nil {
 		return n, types.Errorf(types.ClassOf(err), "read namespace %s: %w", name, err)
@@ -58,7 +58,7 @@ func (c *Client) GetNamespace(ctx context.Context, name string) (Namespace, erro
 
 // Closed returns the budget that a namespace has used up; nil if it is within its budgets.
 func (c *Client) Closed(ctx context.Context, name string) (*types.Admission, error) {
-	kv, err := get(ctx, c.store, NamespaceAdmissionKey(name))
+	kv, err := Get(ctx, c.store, NamespaceAdmissionKey(name))
 	if err != nil {
 		return nil, types.Errorf(types.ClassOf(err), "read budget of namespace %s: %w", name, err)
 	}
@@ -123,7 +123,7 @@ type namespaceEdit struct {
 func (e *namespaceEdit) verb() string { return e.verbs + " namespace " + e.name }
 
 func (e *namespaceEdit) draw(ctx context.Context, s Store, change *Change) error {
-	kv, err := get(ctx, s, NamespaceKey(e.name))
+	kv, err := Get(ctx, s, NamespaceKey(e.name))
 	if err != nil {
 		return err
 	}

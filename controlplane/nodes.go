@@ -23,7 +23,7 @@ func readNodes(ctx context.Context, s Store, names []string) ([]nodeState, error
 	var unknown []string
 	for i, name := range names {
 		out[i].name = name
-		kv, err := get(ctx, s, NodeKey(name))
+		kv, err := Get(ctx, s, NodeKey(name))
 		if err != nil {
 			return nil, err
 		}
@@ -36,7 +36,7 @@ func readNodes(ctx context.Context, s Store, names []string) ([]nodeState, error
 			unknown = append(unknown, name)
 			continue
 		}
-		if kv, err = get(ctx, s, AliveKey(name)); err != nil {
+		if kv, err = Get(ctx, s, AliveKey(name)); err != nil {
 			return nil, err
 		}
 		out[i].session = kv.CreateRevision
@@ -58,7 +58,7 @@ func (c *Client) liveNodes(ctx context.Context, s Store, names []string, remembe
 				return nil, nil
 			}
 			var err error
-			if kv, err = get(ctx, s, AliveKey(name)); err != nil || kv.ModRevision == 0 {
+			if kv, err = Get(ctx, s, AliveKey(name)); err != nil || kv.ModRevision == 0 {
 				return nil, err
 			}
 			c.knowAlive(name, kv.CreateRevision)

@@ -11,12 +11,12 @@ import (
 // is that of a job, or of policies that jobs share. NotFound: there are none.
 func (c *Client) Policies(ctx context.Context, id string) (types.Policies, int64, error) {
 	var p types.Policies
-	kv, err := get(ctx, c.store, PoliciesKey(c.ns, id))
+	kv, err := Get(ctx, c.store, PoliciesKey(c.ns, id))
 	if err == nil && kv.ModRevision == 0 {
 		err = types.Errorf(types.NotFound, "there are none")
 	}
 	if err == nil && !Read(kv, &p) {
-		err = unreadable(kv.Key)
+		err = Unreadable(kv.Key)
 	}
 	if err != nil {
 		return p, 0, types.Errorf(types.ClassOf(err), "read policies %s: %w", id, err)

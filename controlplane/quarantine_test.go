@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -91,7 +93,7 @@ func TestNothingFailsForJunk(t *testing.T) {
 				return w.Reserve(ctx, "r", types.Reservation{Bundles: []types.Bundle{{Requests: types.Requests{{Name: "cpu", Amount: 1}}}}})
 			},
 			"stop":                       func() error { return w.Stop(ctx, id, controlplane.StopOptions{}) },
-			"make the id of the cluster": func() error { return second(controlplane.MakeClusterID(ctx, w.store)) },
+			"make the id of the cluster": func() error { return second(identity.MakeClusterID(ctx, w.store)) },
 		} {
 			if err := call(); err != nil {
 				t.Errorf("%s: %v", what, err)

@@ -65,7 +65,7 @@ func (e *raiseReservation) verb() string { return "raise reservation " + e.id }
 
 func (e *raiseReservation) draw(ctx context.Context, s Store, change *Change) error {
 	key := ReservationKey(e.ns, e.id)
-	kv, err := get(ctx, s, key)
+	kv, err := Get(ctx, s, key)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (e *raiseReservation) draw(ctx context.Context, s Store, change *Change) er
 	}
 	var r types.Reservation
 	if !Read(kv, &r) {
-		return unreadable(key)
+		return Unreadable(key)
 	}
 	change.IfUnchanged(key, kv.ModRevision)
 	if r.Raised != e.by {

@@ -20,7 +20,7 @@ func (c *Client) Remove(ctx context.Context, ids ...string) error {
 // the number of tasks. NotFound: there is no such job. Precondition: a task has not ended; nothing
 // is deleted.
 func (c *Client) RemoveJob(ctx context.Context, id string) (int, error) {
-	kv, err := get(ctx, c.store, JobKey(c.ns, id))
+	kv, err := Get(ctx, c.store, JobKey(c.ns, id))
 	if err != nil {
 		return 0, err
 	}
@@ -104,7 +104,7 @@ func (e *remove) draw(ctx context.Context, s Store, change *Change) error {
 	if e.job == "" {
 		return nil
 	}
-	kv, err := get(ctx, s, JobKey(e.c.ns, e.job))
+	kv, err := Get(ctx, s, JobKey(e.c.ns, e.job))
 	if err == nil && kv.ModRevision != 0 {
 		change.IfUnchanged(kv.Key, kv.ModRevision)
 		change.Delete(kv.Key)

@@ -44,7 +44,7 @@ func (e *set) plan(ctx context.Context, s Store) ([]write, error) {
 		kv, ok := e.guessed(types.ClusterWide)
 		var err error
 		if !ok {
-			kv, err = get(ctx, s, ResourceKey(e.c.ns, e.name, types.ClusterWide))
+			kv, err = Get(ctx, s, ResourceKey(e.c.ns, e.name, types.ClusterWide))
 		}
 		return []write{e.write(types.ClusterWide, kv, e.resource())}, err
 	}
@@ -197,7 +197,7 @@ func (e *set) own(ctx context.Context, s Store, at []nodeState) (map[string]KV, 
 		return e.keys(ctx, s)
 	}
 	for _, p := range at {
-		kv, err := get(ctx, s, ResourceKey(e.c.ns, e.name, p.name))
+		kv, err := Get(ctx, s, ResourceKey(e.c.ns, e.name, p.name))
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,9 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // ErrFull is in the chain of a Precondition error when the database has reached its quota. The
@@ -219,4 +222,126 @@ type Event struct {
 	KV
 	// Delete reports whether the key was deleted.
 	Delete bool
+}
+
+// Read decodes the value of a key into m and reports whether it is readable. A value that is
+// undecodable or invalid is quarantined. Every reader treats the key as absent, and every compare
+// as present at its revision. Readers skip such keys; an audit lists and repairs them.
+func Read(kv KV, m types.Message) bool { return types.Decode(kv.Value, m) == nil }
+
+// Unreadable returns the error for a key with a quarantined value: NotFound.
+func Unreadable(key string) error {
+	return types.Errorf(types.NotFound, "%s is unreadable, so it counts as absent: %s", key, action.RepairKey.Of(key))
+}
+
+// Scan reads a whole range at one revision, which it returns: the requested one, or the newest. It
+// calls take with one part after the other, in the order of keys; take owns the part. Scan stops at
+// and returns an error of take. After another error, the parts taken existed at an unknown
+// revision. opts.Limit bounds the keys of a page; 0 means the default of the store. A store with a
+// method Scan reads the range by it, which is faster than pages.
+func Scan(ctx context.Context, s Store, opts ListOptions, take func([]KV) error) (revision int64, err error) {
+	fast, ok := s.(interface {
+		Scan(ctx context.Context, opts ListOptions, take func([]KV) error) (revision int64, err error)
+	})
+	if ok {
+		return fast.Scan(ctx, opts, take)
+	}
+	return ScanPages(ctx, s, opts, take)
+}
+
+// The default page sizes. etcd counts all keys from a page to the end of the range, so many small
+// pages are expensive.
+const (
+	firstPage = 1000
+	maxPage   = 100_000
+	pageBytes = 4 << 20
+)
+
+// ScanPages implements Scan with Store.List alone.
+func ScanPages(ctx context.Context, s Store, opts ListOptions, take func([]KV) error) (revision int64, err error) {
+	adapt := opts.Limit == 0
+	if adapt {
+		opts.Limit = firstPage
+	}
+	for {
+		page, err := s.List(ctx, opts)
+		if err != nil {
+			return 0, err
+		}
+		if err := take(page.KVs); err != nil {
+			return 0, err
+		}
+		if !page.More {
+			return page.Revision, nil
+		}
+		opts.Revision, opts.After = page.Revision, page.KVs[len(page.KVs)-1].Key
+		if adapt {
+			opts.Limit = nextPage(page.KVs)
+		}
+	}
+}
+
+// nextPage returns the number of keys that fill pageBytes, if they are like those of the last page.
+func nextPage(last []KV) int {
+	size := 0
+	for _, kv := range last {
+		size += len(kv.Key) + len(kv.Value) + 16
+	}
+	return min(max(len(last)*pageBytes/size, 1), 8*len(last), maxPage)
+}
+
+// ListAll reads a whole range at one revision, which it returns: the requested one, or the newest.
+// It ignores Limit and After.
+func ListAll(ctx context.Context, s Store, opts ListOptions) ([]KV, int64, error) {
+	opts.Limit, opts.After = 0, ""
+	var all []KV
+	revision, err := Scan(ctx, s, opts, func(part []KV) error {
+		all = append(all, part...)
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return all, revision, nil
+}
+
+// Usage describes how full a database is.
+type Usage struct {
+	// Revision is the revision of the store.
+	Revision int64
+	// InUse is the size of the data, history included, and File the size on disk, both in bytes.
+	// The file never shrinks: the store reuses its free pages first.
+	InUse, File int64
+	// Quota is the largest size of the file in bytes. Beyond it the store refuses everything but
+	// deletions. 0 means unknown.
+	Quota int64
+	// Alarm reports whether the store refuses writes: see ErrFull.
+	Alarm bool
+}
+
+// Share returns the fraction of the quota in use; 0 if the quota is unknown.
+func (u Usage) Share() float64 {
+	if u.Quota <= 0 {
+		return 0
+	}
+	return float64(u.InUse) / float64(u.Quota)
+}
+
+// roomy is the percentage of the quota below which a file accepts further writes.
+const roomy = 98
+
+// Roomy reports whether the file has free space for further writes. In a full file the next write
+// raises a cleared alarm again.
+func (u Usage) Roomy() bool { return u.Quota <= 0 || u.File < u.Quota/100*roomy }
+
+// Maintenance is the part of a store that the collector needs besides reads and writes.
+type Maintenance interface {
+	// Usage reports how full the store is.
+	Usage(ctx context.Context) (Usage, error)
+	// Compact drops the history before revision; nil if that is already gone.
+	Compact(ctx context.Context, revision int64) error
+	// Defragment rewrites the database without its free pages. If that made space, it lets the
+	// store accept writes again; otherwise the error is Precondition with ErrFull. A member answers
+	// no request meanwhile.
+	Defragment(ctx context.Context) error
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -101,7 +103,7 @@ func TestFullEtcd(t *testing.T) {
 	for _, name := range names {
 		f.serve(name, "unix://"+ops(name))
 	}
-	f.await("there is a cluster", func() bool { _, err := controlplane.ClusterID(t.Context(), f.store); return err == nil })
+	f.await("there is a cluster", func() bool { _, err := identity.ClusterID(t.Context(), f.store); return err == nil })
 	f.agent("n1", longSession, simruntime.Behaviour{Forever: true})
 	f.agent("n2", longSession, simruntime.Behaviour{Run: 4 * time.Second})
 	set := func(resource string, where controlplane.Where) {

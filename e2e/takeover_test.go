@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
@@ -35,7 +37,7 @@ func newFleet(t *testing.T, servers ...string) *fleet {
 	for _, name := range servers {
 		f.serve(name, "127.0.0.1:0")
 	}
-	f.await("there is a cluster", func() bool { _, err := controlplane.ClusterID(t.Context(), f.store); return err == nil })
+	f.await("there is a cluster", func() bool { _, err := identity.ClusterID(t.Context(), f.store); return err == nil })
 	return f
 }
 
@@ -74,7 +76,7 @@ func (f *fleet) serve(name, ops string) {
 // to expire.
 func (f *fleet) agent(node string, ttl time.Duration, behaviour simruntime.Behaviour) (crash func()) {
 	f.t.Helper()
-	cluster, err := controlplane.ClusterID(f.t.Context(), f.store)
+	cluster, err := identity.ClusterID(f.t.Context(), f.store)
 	if err != nil {
 		f.t.Fatal(err)
 	}

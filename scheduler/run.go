@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/lease"
+
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -96,7 +98,7 @@ func (r *runner) run(ctx context.Context) error {
 	r.group = g
 	if cfg := r.core.cfg; cfg.Shared {
 		g.Go(func() error {
-			return controlplane.Hold(ctx, r.store, controlplane.SchedulerKey(cfg.Name), &types.Leader{Holder: cfg.Name, Version: cfg.Version}, sessionTTL, nil)
+			return lease.Hold(ctx, r.store, controlplane.SchedulerKey(cfg.Name), &types.Leader{Holder: cfg.Name, Version: cfg.Version}, sessionTTL, nil)
 		})
 	}
 	g.Go(func() error { return r.watch(ctx) })

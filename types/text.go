@@ -181,3 +181,11 @@ func (w *formattedArg) Format(f fmt.State, verb rune) {
 	}
 	fmt.Fprint(f, w.text)
 }
+
+// shorten shortens a text for an error.
+func shorten(s string) string {
+	if len(s) > 40 {
+		return strings.ToValidUTF8(s[:37], "") + "..."
+	}
+	return s
+}

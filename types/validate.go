@@ -45,13 +45,6 @@ func ValidateName(field, name string) error {
 	return nil
 }
 
-func shorten(s string) string {
-	if len(s) > 40 {
-		return strings.ToValidUTF8(s[:37], "") + "..."
-	}
-	return s
-}
-
 // IsName reports whether ValidateName accepts a name.
 func IsName(name string) bool { return isName(name) }
 

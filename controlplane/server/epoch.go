@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -26,15 +28,15 @@ const EpochPause = 30 * time.Second
 
 // AskEtcd returns a function that asks the members behind a client for the cluster's id and
 // progress. The most advanced member answers. Unavailable: none answers.
-func AskEtcd(client *clientv3.Client) func(context.Context) (controlplane.Etcd, error) {
-	return func(ctx context.Context) (controlplane.Etcd, error) {
+func AskEtcd(client *clientv3.Client) func(context.Context) (identity.Etcd, error) {
+	return func(ctx context.Context) (identity.Etcd, error) {
 		members, err := (etcdMaintenance{client: client}).members(ctx)
 		if err != nil {
-			return controlplane.Etcd{}, err
+			return identity.Etcd{}, err
 		}
 		st := slices.MaxFunc(members, func(a, b etcdMember) int { return cmp.Compare(a.status.RaftIndex, b.status.RaftIndex) }).status
 		// A member reads its revision before its index, so the index is never older.
-		return controlplane.Etcd{
+		return identity.Etcd{
 			Cluster: strconv.FormatUint(st.Header.ClusterId, 16), Index: int64(st.RaftIndex), Revision: st.Header.Revision,
 		}, nil
 	}
@@ -45,7 +47,7 @@ func AskEtcd(client *clientv3.Client) func(context.Context) (controlplane.Etcd, 
 type Epochs struct {
 	Store controlplane.Store
 	// Etcd returns the id and progress of etcd.
-	Etcd func(context.Context) (controlplane.Etcd, error)
+	Etcd func(context.Context) (identity.Etcd, error)
 	Log  *zap.Logger
 
 	mu sync.Mutex
@@ -78,7 +80,7 @@ func (e *Epochs) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id, renewed, err := controlplane.KeepEpoch(ctx, e.Store, etcd)
+	id, renewed, err := identity.KeepEpoch(ctx, e.Store, etcd)
 	full := errors.Is(err, controlplane.ErrFull) // Freeing space does not wait for an epoch.
 	if err != nil && !full {
 		return err

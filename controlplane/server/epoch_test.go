@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -28,12 +30,12 @@ import (
 // the agents know, whatever the revision of the store.
 func TestEpochs(t *testing.T) {
 	for name, restore := range map[string]func(t *testing.T, s *memstore.Store, etcd *atomic.Value){
-		"other members": func(_ *testing.T, _ *memstore.Store, etcd *atomic.Value) { etcd.Store(controlplane.Etcd{Cluster: "b"}) },
+		"other members": func(_ *testing.T, _ *memstore.Store, etcd *atomic.Value) { etcd.Store(identity.Etcd{Cluster: "b"}) },
 		"a new log of raft": func(_ *testing.T, _ *memstore.Store, etcd *atomic.Value) {
-			etcd.Store(controlplane.Etcd{Cluster: "a", Index: 10, Revision: 1000})
+			etcd.Store(identity.Etcd{Cluster: "a", Index: 10, Revision: 1000})
 		},
 		"told": func(t *testing.T, s *memstore.Store, _ *atomic.Value) {
-			if _, err := controlplane.MarkRestored(t.Context(), s); err != nil {
+			if _, err := identity.MarkRestored(t.Context(), s); err != nil {
 				t.Error(err)
 			}
 		},
@@ -41,10 +43,10 @@ func TestEpochs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, etcd := memstore.New(), new(atomic.Value)
-				etcd.Store(controlplane.Etcd{Cluster: "a", Index: 1000, Revision: 900})
+				etcd.Store(identity.Etcd{Cluster: "a", Index: 1000, Revision: 900})
 				e := &Epochs{
 					Store: s, Log: zaptest.NewLogger(t),
-					Etcd: func(context.Context) (controlplane.Etcd, error) { return etcd.Load().(controlplane.Etcd), nil },
+					Etcd: func(context.Context) (identity.Etcd, error) { return etcd.Load().(identity.Etcd), nil },
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() { _ = e.Run(ctx) }()
@@ -87,7 +89,7 @@ func TestEpochsOfAFullStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
 		_ = s.SetFull(t.Context(), true)
-		e := &Epochs{Store: s, Log: zaptest.NewLogger(t), Etcd: func(context.Context) (controlplane.Etcd, error) { return controlplane.Etcd{Cluster: "a"}, nil }}
+		e := &Epochs{Store: s, Log: zaptest.NewLogger(t), Etcd: func(context.Context) (identity.Etcd, error) { return identity.Etcd{Cluster: "a"}, nil }}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = e.Run(ctx) }()
 		err := e.During(ctx, func(ctx context.Context) error {
@@ -133,7 +135,7 @@ func TestRestoreOfASnapshot(t *testing.T) {
 		if wantRenewed && etcd.Revision <= before {
 			t.Errorf("revision %d after %d: it is easy to tell", etcd.Revision, before)
 		}
-		id, renewed, err := controlplane.KeepEpoch(t.Context(), etcdstore.New(srv.Client, controlplane.Limits{Ops: 128, Bytes: 1 << 20}), etcd)
+		id, renewed, err := identity.KeepEpoch(t.Context(), etcdstore.New(srv.Client, controlplane.Limits{Ops: 128, Bytes: 1 << 20}), etcd)
 		if err != nil || renewed != wantRenewed || last != "" && (id != last) != wantRenewed {
 			t.Errorf("epoch %q after %q, %v, %v; want renewed %v", id, last, renewed, err, wantRenewed)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/lease"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -37,7 +39,7 @@ func leadOnce(ctx context.Context, s controlplane.Store, role, holder string, ru
 	go func() {
 		defer stop()
 		had := false
-		held <- controlplane.Hold(hold, s, key, &types.Leader{Holder: holder}, leaderTTL, func(revision int64) {
+		held <- lease.Hold(hold, s, key, &types.Leader{Holder: holder}, leaderTTL, func(revision int64) {
 			switch {
 			case revision != 0:
 				had = true

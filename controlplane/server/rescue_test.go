@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/lease"
+
 	"go.uber.org/zap/zaptest"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -205,7 +207,7 @@ func TestHoldWaitsForRoom(t *testing.T) {
 		ended, had := make(chan error, 1), make(chan int64, 1)
 		const ttl = 15 * time.Second
 		go func() {
-			ended <- controlplane.Hold(ctx, f, "key", &types.Leader{}, ttl, func(revision int64) {
+			ended <- lease.Hold(ctx, f, "key", &types.Leader{}, ttl, func(revision int64) {
 				if revision != 0 {
 					had <- revision
 				}

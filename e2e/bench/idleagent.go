@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/prometheus/procfs"
 	"go.uber.org/zap"
@@ -72,7 +74,7 @@ type agentMachine struct {
 // startAgent starts a scheduler and an agent, which end with the cluster, and returns when the
 // agent is ready.
 func (c *cluster) startAgent(ctx context.Context) (*agentMachine, error) {
-	cluster, err := controlplane.MakeClusterID(ctx, c.store)
+	cluster, err := identity.MakeClusterID(ctx, c.store)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -102,7 +104,7 @@ func Run(cfg Config) Result {
 // begin starts all components.
 func (w *world) begin() {
 	var err error
-	if w.id, err = controlplane.MakeClusterID(w.ctx, w.store); err != nil {
+	if w.id, err = identity.MakeClusterID(w.ctx, w.store); err != nil {
 		w.fail("%v", err)
 	}
 	w.goes.Go(w.audit)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -52,7 +54,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 }
 
 func (c *Cluster) start() (err error) {
-	if c.id, err = controlplane.MakeClusterID(c.ctx, c.Store); err != nil {
+	if c.id, err = identity.MakeClusterID(c.ctx, c.Store); err != nil {
 		return err
 	}
 	if !c.cfg.NoAudit {

@@ -149,7 +149,7 @@ func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction
 // job returns the job of a change, on the condition that no other one of its name was created.
 func (d *Decision) job(x *Change) controlplane.Job {
 	return controlplane.Job{
-		Name: x.Name, Tasks: x.Submissions, NoneSince: d.Revision, RequestDigest: controlplane.RequestDigest(x.Submissions, x.policies),
+		Name: x.Name, Tasks: x.Submissions, NoneSince: d.Revision, RequestDigest: RequestDigest(x.Submissions, x.policies),
 	}
 }
 

@@ -74,7 +74,7 @@ func (c Condition) Check(ctx context.Context, s controlplane.Store, ns string, d
 	g, ctx := errgroup.WithContext(ctx)
 	for prefix := range prefixes {
 		g.Go(func() error {
-			return controlplane.History(ctx, s, prefix, c.Revision, until, func(e controlplane.Event) error {
+			return history(ctx, s, prefix, c.Revision, until, func(e controlplane.Event) error {
 				if !slices.ContainsFunc(docs, func(doc manifest.Document) bool { return names(&doc, e) }) {
 					return nil
 				}

@@ -312,7 +312,7 @@ func (d *decider) equal(t there, wanted []controlplane.Submission, policies []ty
 			return false
 		}
 		switch j.V.RequestDigest {
-		case controlplane.RequestDigest(wanted, policies), controlplane.RequestDigest(wanted, esl.Former(policies)):
+		case RequestDigest(wanted, policies), RequestDigest(wanted, esl.Former(policies)):
 		default:
 			return false
 		}
@@ -328,12 +328,12 @@ func (d *decider) equal(t there, wanted []controlplane.Submission, policies []ty
 		if digests[w.Spec] == "" {
 			digests[w.Spec] = controlplane.SpecDigest(w.Spec)
 		}
-		key := controlplane.Content(w.Task, digests[w.Spec])
+		key := content(w.Task, digests[w.Spec])
 		left[key]++
 		deadlines[key] = w.Task.Deadline
 	}
 	for _, m := range t.tasks {
-		key := controlplane.Content(*m.Info.V.Full(), m.Info.V.Spec)
+		key := content(*m.Info.V.Full(), m.Info.V.Spec)
 		if left[key]--; left[key] < 0 || !sameDeadline(deadlines[key], m.Info.V.Deadline) {
 			return false
 		}

@@ -190,7 +190,7 @@ func (d *decider) policy(c *Change) error {
 	case is.V.Session == "" && c.doc.Policy.Session != "":
 		c.Action = Replace
 		c.Blocked = types.Textf("it has no session, and cannot get one: %s, then apply again", action.RemovePolicy.Of(c.Name))
-	case controlplane.RequestDigest(nil, is.V.Policies) == controlplane.RequestDigest(nil, c.policies) && is.V.Session == c.doc.Policy.Session:
+	case RequestDigest(nil, is.V.Policies) == RequestDigest(nil, c.policies) && is.V.Session == c.doc.Policy.Session:
 		c.Action, c.ID = Unchanged, c.Name
 	default:
 		c.Action, c.ID = Declare, c.Name
@@ -226,7 +226,7 @@ func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
 	if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: t.id}]; c != nil && c.V != nil {
 		is = c.V.Policies
 	}
-	if is = esl.AsRequested(is, wanted); controlplane.RequestDigest(nil, is) == controlplane.RequestDigest(nil, wanted) {
+	if is = esl.AsRequested(is, wanted); RequestDigest(nil, is) == RequestDigest(nil, wanted) {
 		return nil
 	}
 	return []string{fmt.Sprintf("policies: %s → %s", orNone(textOf(is)), orNone(textOf(wanted)))}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -79,7 +81,7 @@ func readCluster(ctx context.Context, plan Plan, src Source) (*Cluster, error) {
 func lookInto(ctx context.Context, plan Plan, store controlplane.Store) (*Cluster, error) {
 	c := &Cluster{Ops: store.Limits().Ops, Servers: make(map[string]string), Versions: make(map[string]int), Bound: make(map[string]bool)}
 	var err error
-	if c.ID, err = controlplane.ClusterID(ctx, store); err != nil && !types.Is(err, types.NotFound) {
+	if c.ID, err = identity.ClusterID(ctx, store); err != nil && !types.Is(err, types.NotFound) {
 		return nil, err
 	}
 	for _, x := range []struct {

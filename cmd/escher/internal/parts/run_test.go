@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	"go.uber.org/zap/zaptest"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -61,7 +63,7 @@ func TestServerWaitsForEtcd(t *testing.T) {
 	lines.await(t, "--max-txn-ops=4096")
 	<-ready
 	store := etcdstore.New(srv.Client, etcdstore.StockLimits())
-	if id, err := controlplane.ClusterID(t.Context(), store); err != nil || id == "" {
+	if id, err := identity.ClusterID(t.Context(), store); err != nil || id == "" {
 		t.Errorf("the cluster is %q, %v", id, err)
 	}
 	cancel()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -172,7 +174,7 @@ func fit(driver cgroup.Driver) error {
 // cluster waits until a server has stored the id of the cluster.
 func (p *process) cluster(ctx context.Context) (id string, err error) {
 	err = Persist(ctx, p.progress, func() error {
-		id, err = controlplane.ClusterID(ctx, p.store)
+		id, err = identity.ClusterID(ctx, p.store)
 		if types.Is(err, types.NotFound) {
 			return types.Errorf(types.Unavailable, "%w", err)
 		}

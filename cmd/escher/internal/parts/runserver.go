@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/scheduler/search"
@@ -77,7 +78,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	// A full database takes no new id. The components of the server free it.
 	var cluster string
 	err = Persist(ctx, cfg.Progress, func() (err error) {
-		cluster, err = controlplane.MakeClusterID(ctx, p.store)
+		cluster, err = identity.MakeClusterID(ctx, p.store)
 		return err
 	})
 	if err != nil {

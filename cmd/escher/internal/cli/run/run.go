@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/escher-sched/escher/esl/apply"
+
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
@@ -109,7 +111,7 @@ func (l launching) submit(ctx context.Context, tasks cmdutil.Tasks) (controlplan
 	if err != nil {
 		return controlplane.Launched{}, err
 	}
-	job := controlplane.Job{Name: l.subs[0].Task.Name, Tasks: l.subs, RequestDigest: controlplane.RequestDigest(l.subs, stored)}
+	job := controlplane.Job{Name: l.subs[0].Task.Name, Tasks: l.subs, RequestDigest: apply.RequestDigest(l.subs, stored)}
 	if direct, ok := tasks.(cmdutil.Direct); ok && len(l.policies) > 0 {
 		return builtin.New(direct.Client).Submit(ctx, job, l.policies...)
 	}

@@ -3,10 +3,11 @@ package server
 import (
 	"fmt"
 
+	"github.com/escher-sched/escher/controlplane/identity"
+
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/controlplane"
 )
 
 // NewAdmin returns the group of commands for the administrator of a cluster.
@@ -42,7 +43,7 @@ func newAdminRestored(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			id, err := controlplane.MarkRestored(cmd.Context(), store)
+			id, err := identity.MarkRestored(cmd.Context(), store)
 			if err != nil {
 				return err
 			}

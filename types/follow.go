@@ -1,41 +1,5 @@
 package types
 
-// Phase is the phase of a task.
-type Phase string
-
-// The phases of a task. Pending comes before the first binding, while there is no status, and after
-// a lost or evicted attempt.
-const (
-	Pending   Phase = "pending"
-	Bound     Phase = "bound"
-	Running   Phase = "running"
-	Succeeded Phase = "succeeded"
-	Failed    Phase = "failed"
-	Cancelled Phase = "cancelled"
-)
-
-// Phases lists the phases, in their order in the life of a task.
-func Phases() []Phase { return []Phase{Pending, Bound, Running, Succeeded, Failed, Cancelled} }
-
-// transitions lists the phases that may follow each phase. Ended phases are final.
-func transitions(p Phase) []Phase {
-	switch p {
-	case Pending:
-		return []Phase{Bound, Failed, Cancelled}
-	case Bound:
-		return []Phase{Running, Pending, Succeeded, Failed, Cancelled}
-	case Running:
-		return []Phase{Pending, Succeeded, Failed, Cancelled}
-	}
-	return nil
-}
-
-// Ended reports whether a task in phase p is finished for good.
-func (p Phase) Ended() bool { return p == Succeeded || p == Failed || p == Cancelled }
-
-// Held reports whether a task in phase p has a binding.
-func (p Phase) Held() bool { return p == Bound || p == Running }
-
 // MayFollow reports whether a status may change from one to the other; nil means no status. The
 // attempt rises by one with each binding, and never otherwise. While a phase lasts, its reason and
 // the number of restarts may change. A failure is counted when the attempt ends.
@@ -77,4 +41,17 @@ func mayCount(from, to *Status) bool {
 		return from.Phase.Held() && (to.Phase == Failed || to.Phase == Pending)
 	}
 	return false
+}
+
+// transitions lists the phases that may follow each phase. Ended phases are final.
+func transitions(p Phase) []Phase {
+	switch p {
+	case Pending:
+		return []Phase{Bound, Failed, Cancelled}
+	case Bound:
+		return []Phase{Running, Pending, Succeeded, Failed, Cancelled}
+	case Running:
+		return []Phase{Pending, Succeeded, Failed, Cancelled}
+	}
+	return nil
 }

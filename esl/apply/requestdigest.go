@@ -1,4 +1,4 @@
-package controlplane
+package apply
 
 import (
 	"crypto/sha256"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/controlplane"
+
 	"github.com/escher-sched/escher/types"
 )
 
@@ -14,7 +16,7 @@ import (
 // order of tasks, the order of the fields of policies, and deadlines, which count from the submission.
 // It identifies a job whose tasks policies have changed since. It is "" without policies: the tasks
 // are then as requested.
-func RequestDigest(tasks []Submission, policies []types.Policy) string {
+func RequestDigest(tasks []controlplane.Submission, policies []types.Policy) string {
 	if len(policies) == 0 {
 		return ""
 	}
@@ -25,11 +27,11 @@ func RequestDigest(tasks []Submission, policies []types.Policy) string {
 		spec := t.Task.Spec
 		if t.Spec != nil {
 			if digests[t.Spec] == "" {
-				digests[t.Spec] = SpecDigest(t.Spec)
+				digests[t.Spec] = controlplane.SpecDigest(t.Spec)
 			}
 			spec = digests[t.Spec]
 		}
-		all[i] = Content(t.Task, spec)
+		all[i] = content(t.Task, spec)
 	}
 	slices.Sort(all)
 	for _, p := range policies {
@@ -61,9 +63,9 @@ func sortedFields(text string) string {
 	return string(sorted)
 }
 
-// Content returns what distinguishes a task from another, as text, except its deadline. spec is the
+// content returns what distinguishes a task from another, as text, except its deadline. spec is the
 // digest of its spec.
-func Content(t types.Task, spec string) string {
+func content(t types.Task, spec string) string {
 	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.EvictGrace, t.Later, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, nil, 0, spec
 	return string(types.Encode(0, &t))
 }

@@ -1,4 +1,4 @@
-package controlplane_test
+package lease_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/escher-sched/escher/controlplane/lease"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
@@ -25,7 +27,7 @@ func TestHoldRemovesUnheld(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				had := false
-				err := controlplane.Hold(ctx, s, key, &types.Leader{Holder: "me"}, time.Second, func(revision int64) {
+				err := lease.Hold(ctx, s, key, &types.Leader{Holder: "me"}, time.Second, func(revision int64) {
 					if revision != 0 {
 						had = true
 						cancel()
@@ -42,7 +44,7 @@ func TestHoldRemovesUnheld(t *testing.T) {
 // TestHoldRefusesInvalidMessages requests a role under a name that is too long.
 func TestHoldRefusesInvalidMessages(t *testing.T) {
 	s := memstore.New()
-	err := controlplane.Hold(t.Context(), s, controlplane.LeaderKey("x"), &types.Leader{Holder: strings.Repeat("x", 2<<20)}, time.Second, nil)
+	err := lease.Hold(t.Context(), s, controlplane.LeaderKey("x"), &types.Leader{Holder: strings.Repeat("x", 2<<20)}, time.Second, nil)
 	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "hold /escher/leaders/x: holder: ") {
 		t.Errorf("got %v, want Invalid", err)
 	}

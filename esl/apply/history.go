@@ -1,17 +1,19 @@
-package controlplane
+package apply
 
 import (
 	"context"
 
+	"github.com/escher-sched/escher/controlplane"
+
 	"github.com/escher-sched/escher/types"
 )
 
-// History calls take, in order, with every change below a prefix after one revision, up to and
+// history calls take, in order, with every change below a prefix after one revision, up to and
 // including another revision that the store has reached. It stops at and returns an error of take.
 // Compacted: the store no longer has the whole range.
-func History(ctx context.Context, s Store, prefix string, after, until int64, take func(Event) error) error {
+func history(ctx context.Context, s controlplane.Store, prefix string, after, until int64, take func(controlplane.Event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	batches := s.Watch(ctx, WatchOptions{Prefix: prefix, From: after + 1})
+	batches := s.Watch(ctx, controlplane.WatchOptions{Prefix: prefix, From: after + 1})
 	defer func() {
 		cancel()
 		for range batches {

@@ -1,8 +1,10 @@
-package controlplane_test
+package apply_test
 
 import (
 	"testing"
 	"time"
+
+	"github.com/escher-sched/escher/esl/apply"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -20,7 +22,7 @@ func requested() ([]controlplane.Submission, []types.Policy) {
 
 func TestRequestDigestTellsJobsApart(t *testing.T) {
 	tasks, policies := requested()
-	want := controlplane.RequestDigest(tasks, policies)
+	want := apply.RequestDigest(tasks, policies)
 	for name, change := range map[string]func(tasks []controlplane.Submission, policies []types.Policy) ([]controlplane.Submission, []types.Policy){
 		"fewer tasks": func(t []controlplane.Submission, p []types.Policy) ([]controlplane.Submission, []types.Policy) {
 			return t[1:], p
@@ -48,7 +50,7 @@ func TestRequestDigestTellsJobsApart(t *testing.T) {
 			return t, []types.Policy{p[1], p[0]}
 		},
 	} {
-		if controlplane.RequestDigest(change(requested())) == want {
+		if apply.RequestDigest(change(requested())) == want {
 			t.Errorf("%s: it is the same", name)
 		}
 	}
@@ -56,19 +58,19 @@ func TestRequestDigestTellsJobsApart(t *testing.T) {
 
 func TestRequestDigestOfTheSameIsTheSame(t *testing.T) {
 	tasks, policies := requested()
-	want := controlplane.RequestDigest(tasks, policies)
+	want := apply.RequestDigest(tasks, policies)
 	tasks[0], tasks[2] = tasks[2], tasks[0]
 	spec := *tasks[1].Spec
 	tasks[1].Spec, tasks[1].Task.Deadline = &spec, time.Now().UnixNano()
 	policies[1].With = `{ "x": 1, "perNode": 2 }`
-	if got := controlplane.RequestDigest(tasks, policies); got != want {
+	if got := apply.RequestDigest(tasks, policies); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	tasks[1].Spec, tasks[1].Task.Spec = nil, controlplane.SpecDigest(&spec)
-	if got := controlplane.RequestDigest(tasks, policies); got != want {
+	if got := apply.RequestDigest(tasks, policies); got != want {
 		t.Errorf("of the digest of a spec: %s, want %s", got, want)
 	}
-	if controlplane.RequestDigest(tasks, nil) != "" {
+	if apply.RequestDigest(tasks, nil) != "" {
 		t.Error("a job without policies has a digest")
 	}
 }

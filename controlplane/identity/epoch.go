@@ -1,7 +1,9 @@
-package controlplane
+package identity
 
 import (
 	"context"
+
+	"github.com/escher-sched/escher/controlplane"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -18,7 +20,7 @@ type Etcd struct {
 // etcdutl usually gives the restored cluster another id, and always begins a new raft log: the
 // index starts over, while the revision continues from the backup. Within one history, a member
 // that has reached the revision of the progress has passed its index.
-func (e Etcd) restored(epoch *types.Epoch, progress KV, was *types.Progress) bool {
+func (e Etcd) restored(epoch *types.Epoch, progress controlplane.KV, was *types.Progress) bool {
 	return epoch.Etcd != e.Cluster || e.Index != 0 && e.Index < was.Index && e.Revision >= progress.ModRevision
 }
 
@@ -32,20 +34,20 @@ func (e Etcd) due(was *types.Progress) bool {
 // KeepEpoch returns the epoch of the store: the id of its history. A restore from a backup ends a
 // history. KeepEpoch creates the epoch if there is none, and replaces the epoch of a restored
 // store. renewed reports whether the store was restored since its epoch was written.
-func KeepEpoch(ctx context.Context, s Store, etcd Etcd) (id string, renewed bool, err error) {
+func KeepEpoch(ctx context.Context, s controlplane.Store, etcd Etcd) (id string, renewed bool, err error) {
 	for {
-		kv, err := get(ctx, s, EpochKey())
+		kv, err := controlplane.Get(ctx, s, controlplane.EpochKey())
 		if err != nil {
 			return "", false, err
 		}
-		progress, err := get(ctx, s, ProgressKey())
+		progress, err := controlplane.Get(ctx, s, controlplane.ProgressKey())
 		if err != nil {
 			return "", false, err
 		}
 		var now types.Epoch
 		var was types.Progress
-		Read(progress, &was) // An unreadable value counts as no progress.
-		there := kv.ModRevision != 0 && Read(kv, &now)
+		controlplane.Read(progress, &was) // An unreadable value counts as no progress.
+		there := kv.ModRevision != 0 && controlplane.Read(kv, &now)
 		if there && !etcd.restored(&now, progress, &was) {
 			if etcd.due(&was) {
 				putProgress(ctx, s, kv, progress, etcd.Index)
@@ -61,14 +63,14 @@ func KeepEpoch(ctx context.Context, s Store, etcd Etcd) (id string, renewed bool
 
 // MarkRestored begins a new epoch after a restore from a backup, whatever the revision of the
 // store. Every agent then ends what it began in the former epoch.
-func MarkRestored(ctx context.Context, s Store) (id string, err error) {
+func MarkRestored(ctx context.Context, s controlplane.Store) (id string, err error) {
 	for {
-		kv, err := get(ctx, s, EpochKey())
+		kv, err := controlplane.Get(ctx, s, controlplane.EpochKey())
 		if err != nil {
 			return "", err
 		}
 		var now types.Epoch
-		Read(kv, &now) // An unreadable epoch has no etcd id: a server adds it.
+		controlplane.Read(kv, &now) // An unreadable epoch has no etcd id: a server adds it.
 		if id, err := putEpoch(ctx, s, kv, Etcd{Cluster: now.Etcd}); err != nil || id != "" {
 			return id, err
 		}
@@ -77,13 +79,13 @@ func MarkRestored(ctx context.Context, s Store) (id string, err error) {
 
 // putEpoch replaces the epoch in read, and the progress of the former one. The id is empty if the
 // epoch has changed since.
-func putEpoch(ctx context.Context, s Store, read KV, etcd Etcd) (id string, err error) {
-	c := NewChange(NewBatch())
-	c.IfUnchanged(EpochKey(), read.ModRevision)
-	id = NewID("epoch")
-	c.Put(EpochKey(), &types.Epoch{ID: id, Etcd: etcd.Cluster})
-	c.Put(ProgressKey(), &types.Progress{Index: etcd.Index})
-	res, err := Commit(ctx, s, c.Txn())
+func putEpoch(ctx context.Context, s controlplane.Store, read controlplane.KV, etcd Etcd) (id string, err error) {
+	c := controlplane.NewChange(controlplane.NewBatch())
+	c.IfUnchanged(controlplane.EpochKey(), read.ModRevision)
+	id = controlplane.NewID("epoch")
+	c.Put(controlplane.EpochKey(), &types.Epoch{ID: id, Etcd: etcd.Cluster})
+	c.Put(controlplane.ProgressKey(), &types.Progress{Index: etcd.Index})
+	res, err := controlplane.Commit(ctx, s, c.Txn())
 	if err != nil || !res.Committed {
 		return "", err
 	}
@@ -91,10 +93,10 @@ func putEpoch(ctx context.Context, s Store, read KV, etcd Etcd) (id string, err 
 }
 
 // putProgress stores etcd's index for an epoch. It ignores errors: the next check tries again.
-func putProgress(ctx context.Context, s Store, epoch, read KV, index int64) {
-	c := NewChange(NewBatch())
-	c.IfUnchanged(EpochKey(), epoch.ModRevision)
-	c.IfUnchanged(ProgressKey(), read.ModRevision)
-	c.Put(ProgressKey(), &types.Progress{Index: index})
-	_, _ = Commit(ctx, s, c.Txn())
+func putProgress(ctx context.Context, s controlplane.Store, epoch, read controlplane.KV, index int64) {
+	c := controlplane.NewChange(controlplane.NewBatch())
+	c.IfUnchanged(controlplane.EpochKey(), epoch.ModRevision)
+	c.IfUnchanged(controlplane.ProgressKey(), read.ModRevision)
+	c.Put(controlplane.ProgressKey(), &types.Progress{Index: index})
+	_, _ = controlplane.Commit(ctx, s, c.Txn())
 }

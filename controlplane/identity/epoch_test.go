@@ -1,7 +1,9 @@
-package controlplane_test
+package identity_test
 
 import (
 	"testing"
+
+	"github.com/escher-sched/escher/controlplane/identity"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
@@ -12,9 +14,9 @@ import (
 func TestKeepEpoch(t *testing.T) {
 	s := memstore.New()
 	ids := make(map[string]bool)
-	at := func(etcd controlplane.Etcd, wantNew, wantRenewed bool) {
+	at := func(etcd identity.Etcd, wantNew, wantRenewed bool) {
 		t.Helper()
-		id, renewed, err := controlplane.KeepEpoch(t.Context(), s, etcd)
+		id, renewed, err := identity.KeepEpoch(t.Context(), s, etcd)
 		if err != nil || id == "" || renewed != wantRenewed || ids[id] == wantNew {
 			t.Errorf("KeepEpoch(%+v) = %q, %v, %v; new %v", etcd, id, renewed, err, !ids[id])
 		}
@@ -22,12 +24,12 @@ func TestKeepEpoch(t *testing.T) {
 	}
 	keep := func(etcd string, wantNew, wantRenewed bool) {
 		t.Helper()
-		at(controlplane.Etcd{Cluster: etcd}, wantNew, wantRenewed)
+		at(identity.Etcd{Cluster: etcd}, wantNew, wantRenewed)
 	}
 	keep("a", true, false)
 	keep("a", false, false)
 	keep("b", true, true)
-	id, err := controlplane.MarkRestored(t.Context(), s)
+	id, err := identity.MarkRestored(t.Context(), s)
 	if err != nil || ids[id] {
 		t.Errorf("MarkRestored = %q, %v", id, err)
 	}
@@ -40,8 +42,8 @@ func TestKeepEpoch(t *testing.T) {
 	keep("b", true, false)
 
 	// Raft's index starts over at a restore; the revision reveals a member that lags behind.
-	b := func(index, revision int64) controlplane.Etcd {
-		return controlplane.Etcd{Cluster: "b", Index: index, Revision: revision}
+	b := func(index, revision int64) identity.Etcd {
+		return identity.Etcd{Cluster: "b", Index: index, Revision: revision}
 	}
 	at(b(1000, 900), false, false)
 	at(b(1001, 901), false, false)
@@ -52,7 +54,7 @@ func TestKeepEpoch(t *testing.T) {
 	at(b(100, 3000), true, true)
 	// MarkRestored has renewed the epoch; KeepEpoch does not renew it again.
 	at(b(5000, 5000), false, false)
-	if id, err = controlplane.MarkRestored(t.Context(), s); err != nil {
+	if id, err = identity.MarkRestored(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	ids[id] = true
@@ -68,7 +70,7 @@ func TestProgressIsWrittenSeldom(t *testing.T) {
 	s, notes := memstore.New(), make(map[int64]bool)
 	var last string
 	for index := int64(1); index < 100_000; index += 10 {
-		id, _, err := controlplane.KeepEpoch(t.Context(), s, controlplane.Etcd{Cluster: "a", Index: index, Revision: index})
+		id, _, err := identity.KeepEpoch(t.Context(), s, identity.Etcd{Cluster: "a", Index: index, Revision: index})
 		if err != nil || last != "" && id != last {
 			t.Fatalf("at %d: %q, %v; want %q", index, id, err, last)
 		}

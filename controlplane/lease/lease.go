@@ -1,9 +1,11 @@
-package controlplane
+package lease
 
 import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/escher-sched/escher/controlplane"
 
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
@@ -18,13 +20,13 @@ import (
 // of the key when it gets the role, and with 0 when it loses the role.
 //
 // Invalid: the message is invalid, and nothing is written.
-func Hold(ctx context.Context, s Store, key string, m types.Message, ttl time.Duration, held func(revision int64)) error {
+func Hold(ctx context.Context, s controlplane.Store, key string, m types.Message, ttl time.Duration, held func(revision int64)) error {
 	if err := m.Validate(); err != nil {
 		return types.Errorf(types.Invalid, "hold %s: %w", key, err)
 	}
 	for ctx.Err() == nil {
 		err := holdOnce(ctx, s, key, m, ttl, held)
-		mends := types.ClassOf(err).Retryable() || types.Is(err, types.NotFound) || errors.Is(err, ErrFull)
+		mends := types.ClassOf(err).Retryable() || types.Is(err, types.NotFound) || errors.Is(err, controlplane.ErrFull)
 		if err != nil && !mends && ctx.Err() == nil {
 			return err
 		}
@@ -40,16 +42,16 @@ func Hold(ctx context.Context, s Store, key string, m types.Message, ttl time.Du
 
 // holdOnce holds the key until the lease is lost or ctx is done. It returns at once if another
 // process has the key. A key without a lease has no holder: it is removed.
-func holdOnce(ctx context.Context, s Store, key string, m types.Message, ttl time.Duration, held func(int64)) error {
+func holdOnce(ctx context.Context, s controlplane.Store, key string, m types.Message, ttl time.Duration, held func(int64)) error {
 	lease, err := s.GrantLease(ctx, ttl)
 	if err != nil {
 		return err
 	}
 	defer revoke(ctx, s, lease)
-	c := NewChange(NewBatch())
+	c := controlplane.NewChange(controlplane.NewBatch())
 	c.IfUnchanged(key, 0)
 	c.PutOn(key, m, lease)
-	res, err := Commit(ctx, s, c.Txn())
+	res, err := controlplane.Commit(ctx, s, c.Txn())
 	if err == nil && !res.Committed {
 		return removeUnheld(ctx, s, key)
 	}
@@ -63,21 +65,21 @@ func holdOnce(ctx context.Context, s Store, key string, m types.Message, ttl tim
 }
 
 // removeUnheld removes a key without a lease.
-func removeUnheld(ctx context.Context, s Store, key string) error {
-	page, err := s.List(ctx, ListOptions{Key: key})
+func removeUnheld(ctx context.Context, s controlplane.Store, key string) error {
+	page, err := s.List(ctx, controlplane.ListOptions{Key: key})
 	if err != nil || len(page.KVs) == 0 || page.KVs[0].Lease != 0 {
 		return err
 	}
-	c := NewChange(NewBatch())
+	c := controlplane.NewChange(controlplane.NewBatch())
 	c.IfUnchanged(key, page.KVs[0].ModRevision)
 	c.Delete(key)
-	_, err = Commit(ctx, s, c.Txn()) // If it changed, there is a holder.
+	_, err = controlplane.Commit(ctx, s, c.Txn()) // If it changed, there is a holder.
 	return err
 }
 
 // Renew renews a lease three times within its time to live, until ctx is done or the lease is lost.
 // NotFound: the lease ended. Unavailable: it may have ended.
-func Renew(ctx context.Context, s Store, lease LeaseID, ttl time.Duration) error {
+func Renew(ctx context.Context, s controlplane.Store, lease controlplane.LeaseID, ttl time.Duration) error {
 	renewed := time.Now()
 	for {
 		if err := supervise.Pause(ctx, ttl/3); err != nil {
@@ -96,7 +98,7 @@ func Renew(ctx context.Context, s Store, lease LeaseID, ttl time.Duration) error
 
 // revoke ends a lease, even if ctx is done. It gives up after a second: the lease then expires by
 // itself.
-func revoke(ctx context.Context, s Store, lease LeaseID) {
+func revoke(ctx context.Context, s controlplane.Store, lease controlplane.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = s.RevokeLease(ctx, lease)
