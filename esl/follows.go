@@ -11,19 +11,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Follows is a Policy whose tasks come after other jobs. Those must exist at submission, or be
-// submitted in the same transaction.
-type Follows interface {
-	Policy
-	// Follows returns the ids or names of these jobs, and of tasks without a job.
-	Follows() []string
-}
-
 // follows refuses a job that comes after one that does not exist: it would end at once.
 // Precondition.
 func (c *Client) follows(ctx context.Context, beside []string, policies []Policy) error {
 	for i, p := range policies {
-		f, ok := p.(Follows)
+		f, ok := p.(follower)
 		if !ok {
 			continue
 		}

@@ -11,14 +11,6 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// NeedsNodes is a Policy whose Apply depends on the registered nodes: see Group.Nodes. It refuses
-// a group because of them with Precondition.
-type NeedsNodes interface {
-	Policy
-	// NeedsNodes reports whether Apply depends on the nodes.
-	NeedsNodes() bool
-}
-
 // nodesFor is how long a client reuses the nodes it has read. Before it refuses a group because of
 // them, it reads them again.
 const nodesFor = time.Minute
@@ -34,7 +26,7 @@ type registered struct {
 // look returns the registered nodes by name, and whether it has just read them; nil if no policy
 // needs them. A node whose description cannot be read is nil.
 func (c *Client) look(ctx context.Context, policies []Policy, again bool) (nodes map[string]*types.Node, fresh bool, err error) {
-	if !slices.ContainsFunc(policies, func(p Policy) bool { l, ok := p.(NeedsNodes); return ok && l.NeedsNodes() }) {
+	if !slices.ContainsFunc(policies, func(p Policy) bool { l, ok := p.(nodesNeeder); return ok && l.NeedsNodes() }) {
 		return nil, true, nil
 	}
 	if !again {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/why"
@@ -156,29 +155,6 @@ func Labels(policies []types.Policy) []string {
 		taken[out[i]] = true
 	}
 	return out
-}
-
-// ClusterScoped is a Controller that depends on the whole cluster: Next is called after every
-// change. For other controllers, Next is called after changes of nodes, and of the tasks, statuses
-// and objects named after their job. A shared policy counts the jobs that refer to it as its own.
-type ClusterScoped interface {
-	Controller
-	ClusterScoped()
-}
-
-// Watcher is a Controller that depends on tasks, jobs or resources outside its own job: Next is
-// also called when they change.
-type Watcher interface {
-	Controller
-	// Watches returns their ids or names. It is called once, when the policy is read.
-	Watches() []string
-}
-
-// RateLimited is a Controller whose Next reads much of the cluster, and is called less often.
-type RateLimited interface {
-	Controller
-	// Pace is the least time between two calls. It is called once, when the policy is read.
-	Pace() time.Duration
 }
 
 // Validator is a Policy that checks its parameters by themselves. The program that runs the policy

@@ -303,7 +303,7 @@ func shown(n *yaml.Node) string {
 
 // choices lists the texts that a type allows; none means any.
 func choices(t reflect.Type) []string {
-	if few, ok := reflect.Zero(t).Interface().(Chooses); ok && t.Kind() == reflect.String {
+	if few, ok := reflect.Zero(t).Interface().(chooser); ok && t.Kind() == reflect.String {
 		return few.Choices()
 	}
 	switch t {

@@ -67,8 +67,8 @@ func (p Policies) present(name string, with *yaml.Node) (present string, fields 
 	return name, with, false
 }
 
-// Chooses is a text type with few allowed values.
-type Chooses interface{ Choices() []string }
+// chooser is a text type with few allowed values.
+type chooser interface{ Choices() []string }
 
 // fits reports whether it may be used here.
 func (k PolicyKind) fits(shared bool) bool { return shared && k.Shared || !shared && k.Job }

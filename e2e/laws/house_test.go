@@ -41,7 +41,7 @@ func ceilings() map[string]size {
 }
 
 // interfacesCeiling is the current number of exported interfaces. It only goes down.
-const interfacesCeiling = 20
+const interfacesCeiling = 15
 
 // testedPercent is the number of lines of tests per 100 lines of source. It only goes up, to 80:
 // above all by less source. Packages named …test are tests, too.

@@ -21,8 +21,9 @@ type managedPolicy struct {
 	of     *managed
 	policy esl.Controller
 	label  string
-	// watches are the objects it depends on outside its job, pace the least time between two calls.
-	// Both are read once.
+	// wide reports whether it depends on the whole cluster; watches are the objects it depends on
+	// outside its job, and pace the least time between two calls. They are read once.
+	wide    bool
 	watches []cluster.ID
 	pace    time.Duration
 
@@ -81,13 +82,10 @@ func restAfter(took time.Duration) time.Duration {
 func newManaged(of *managed, policy esl.Controller, label string) (*managedPolicy, error) {
 	p := &managedPolicy{of: of, policy: policy, label: label}
 	err := esl.Contain(func() {
-		if w, ok := policy.(esl.Watcher); ok {
-			for _, name := range w.Watches() {
-				p.watches = append(p.watches, cluster.ID{Namespace: of.id.Namespace, ID: name})
-			}
-		}
-		if paced, ok := policy.(esl.RateLimited); ok {
-			p.pace = paced.Pace()
+		triggers := esl.TriggersOf(policy)
+		p.wide, p.pace = triggers.Any, triggers.Pace
+		for _, name := range triggers.Names {
+			p.watches = append(p.watches, cluster.ID{Namespace: of.id.Namespace, ID: name})
 		}
 	})
 	return p, err

@@ -85,7 +85,7 @@ func (k *loop) read(ctx context.Context, id cluster.ID) {
 
 // listen registers a policy for changes outside its job.
 func (k *loop) listen(p *managedPolicy) {
-	if _, ok := p.policy.(esl.ClusterScoped); ok {
+	if p.wide {
 		k.wide[p] = struct{}{}
 	}
 	for _, on := range p.watches {

@@ -98,8 +98,7 @@ func prefixesFor(ns string, wide bool) []string {
 func (s *PolicySaying) wide(policies []types.Policy) bool {
 	return slices.ContainsFunc(policies, func(p types.Policy) bool {
 		made, err := s.Kinds.Read(p)
-		_, wide := made.(esl.ClusterScoped)
-		return err == nil && wide
+		return err == nil && esl.TriggersOf(made).Any
 	})
 }
 
