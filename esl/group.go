@@ -39,8 +39,9 @@ type Group struct {
 	// Nodes holds the registered nodes by name, for a policy with NeedsNodes.
 	Nodes map[string]*types.Node
 
-	// policies are those of the job; the rest is of the current one.
+	// policies are those of the job, and stored their stored forms; the rest is of the current one.
 	policies []Policy
+	stored   []types.Policy
 
 	label   string
 	kind    string
@@ -142,14 +143,14 @@ func (g *Group) Apply(policies []Policy) error {
 		return Invalid("policies: has %d: at most %d are allowed, drop some", n, types.MaxPolicies)
 	}
 	g.policies = resolved(policies, g.Shared)
-	stored, err := StoredForms(g.policies)
-	if err != nil {
+	var err error
+	if g.stored, err = StoredForms(g.policies); err != nil {
 		return err
 	}
-	names := Labels(stored)
+	names := Labels(g.stored)
 	var errs []error
 	for i, p := range g.policies {
-		g.kind, g.label = labelKind(stored[i]), names[i]
+		g.kind, g.label = labelKind(g.stored[i]), names[i]
 		_, g.opens = p.(opener)
 		finally, last := len(g.finally), len(g.last)
 		if err := g.checked(p.Apply(g)); err != nil {

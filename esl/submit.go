@@ -105,11 +105,7 @@ func (c *Client) Expand(ctx context.Context, job controlplane.Job, batch Batch, 
 		return nil, err
 	}
 	job.ID, job.GeneratedID = g.ID, job.GeneratedID || job.ID == ""
-	e := &Expanded{Group: g, job: job, kept: types.Policies{Job: g.ID, Session: job.Session}, reads: g.reads}
-	if e.kept.Policies, err = StoredForms(g.policies); err != nil {
-		return nil, err
-	}
-	return e, nil
+	return &Expanded{Group: g, job: job, kept: types.Policies{Job: g.ID, Session: job.Session, Policies: g.stored}, reads: g.reads}, nil
 }
 
 // Add adds the job and its additions to a transaction.
