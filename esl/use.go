@@ -1,6 +1,7 @@
 package esl
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -204,50 +205,41 @@ func renamed(p types.Policy) (u Use, ok bool) {
 	return u, false
 }
 
-// Former returns the stored forms of policies as former versions wrote them: uses of a given kind
-// have their former names.
-func Former(stored []types.Policy) []types.Policy {
-	out := slices.Clone(stored)
-	for i, p := range out {
+// Spellings returns the stored forms that mean the same as those of a file: with the kinds of the
+// used shared policies, without, and with the former names of uses. kindOf returns the kind of a
+// shared policy; "" if it is not known.
+func Spellings(stored []types.Policy, kindOf func(name string) string) (full, short, former []types.Policy) {
+	full, short, former = slices.Clone(stored), slices.Clone(stored), slices.Clone(stored)
+	for i, p := range stored {
 		var u Use
 		if p.Kind != kindUse || json.Unmarshal([]byte(p.With), &u) != nil {
 			continue
 		}
+		u.Of = cmp.Or(u.Of, kindOf(u.Name))
+		full[i], former[i] = u.spelled(kindUse, "name"), u.spelled(kindUse, "name")
 		for _, r := range Renamings() {
-			if r.Of != u.Of {
-				continue
+			if r.Of == u.Of {
+				u.Of = ""
+				former[i] = u.spelled(r.Kind, r.Name)
 			}
-			with := fmt.Sprintf(`{%q:%q`, r.Name, u.Name)
-			if u.As != "" {
-				with += fmt.Sprintf(`,"as":%q`, u.As)
-			}
-			if u.Amount != 0 {
-				with += fmt.Sprintf(`,"amount":%d`, u.Amount)
-			}
-			out[i] = types.Policy{Kind: r.Kind, With: with + "}"}
 		}
+		u.Of = ""
+		short[i] = u.spelled(kindUse, "name")
 	}
-	return out
+	return full, short, former
 }
 
-// AsRequested returns the stored policies of a job without the kinds that submission has set, where
-// wanted ones have none, and with the present names of uses.
-func AsRequested(stored, wanted []types.Policy) []types.Policy {
-	out := slices.Clone(stored)
-	for i, p := range out {
-		u, ok := renamed(p)
-		if p.Kind == kindUse {
-			ok = json.Unmarshal([]byte(p.With), &u) == nil
-		}
-		if !ok {
-			continue
-		}
-		if i < len(wanted) && wanted[i].Kind == kindUse && !strings.Contains(wanted[i].With, `"of":`) {
-			u.Of = ""
-		}
-		if same, err := Stored(u); err == nil {
-			out[i] = same
-		}
+// spelled returns the stored form under a kind, with the name of the shared policy in a field.
+func (u Use) spelled(kind, field string) types.Policy {
+	with := fmt.Sprintf(`{%q:%q`, field, u.Name)
+	if u.As != "" {
+		with += fmt.Sprintf(`,"as":%q`, u.As)
 	}
-	return out
+	if u.Amount != 0 {
+		with += fmt.Sprintf(`,"amount":%d`, u.Amount)
+	}
+	if u.Of != "" {
+		with += fmt.Sprintf(`,"of":%q`, u.Of)
+	}
+	return types.Policy{Kind: kind, With: with + "}"}
 }

@@ -40,16 +40,20 @@ type Former struct {
 	Fields, With map[string]string
 }
 
-// present returns a policy in its present form, if it has a former name.
-func (p Policies) present(name string, with *yaml.Node) (present string, fields *yaml.Node, ok bool) {
+// present returns a policy in its present form, and the notice if it had a former name.
+func (p Policies) present(name string, with *yaml.Node) (present string, fields *yaml.Node, notice string) {
 	for present, kind := range p {
 		at := slices.IndexFunc(kind.Former, func(f Former) bool { return f.Name == name })
 		if at < 0 {
 			continue
 		}
 		former, out := kind.Former[at], *with
+		notice = fmt.Sprintf("policy %s is called %s now", name, present)
 		out.Content = slices.Clone(with.Content)
 		for field, was := range former.Fields {
+			if field != was {
+				notice += fmt.Sprintf(", and its field %s is called %s", was, field)
+			}
 			for i := 0; i+1 < len(out.Content) && with.Kind == yaml.MappingNode; i += 2 {
 				if out.Content[i].Value == was {
 					key := *out.Content[i]
@@ -62,9 +66,9 @@ func (p Policies) present(name string, with *yaml.Node) (present string, fields 
 				out.Content = append(out.Content, written(field), written(former.With[field]))
 			}
 		}
-		return present, &out, true
+		return present, &out, notice
 	}
-	return name, with, false
+	return name, with, ""
 }
 
 // chooser is a text type with few allowed values.
@@ -227,9 +231,9 @@ func (d *decoder) made(n *yaml.Node, path string) Made {
 		return Made{Name: p.Name}
 	}
 	at, with, in := valueOf(n, "name"), valueOf(n, "with"), below(path, "with")
-	if present, fields, former := d.known.present(p.Name, with); former {
-		d.notices = append(d.notices, fmt.Sprintf("policy %s is called %s now: write name: %s, with %s; the former name works until the next release", p.Name, present, present, keysOf(fields)))
-		p.Name, with = present, fields
+	present, with, notice := d.known.present(p.Name, with)
+	if p.Name = present; notice != "" {
+		d.notices = append(d.notices, notice+": change it before the next release")
 	}
 	kind, known := d.known[p.Name]
 	switch {
@@ -337,13 +341,4 @@ func Parameters(kind PolicyKind) []Parameter {
 		}
 	}
 	return out
-}
-
-// keysOf names the fields of an object.
-func keysOf(n *yaml.Node) string {
-	var keys []string
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		keys = append(keys, n.Content[i].Value)
-	}
-	return strings.Join(keys, ", ")
 }

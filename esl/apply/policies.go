@@ -226,10 +226,12 @@ func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
 	if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: t.id}]; c != nil && c.V != nil {
 		is = c.V.Policies
 	}
-	if is = esl.AsRequested(is, wanted); RequestDigest(nil, is) == RequestDigest(nil, wanted) {
+	full, short, former := d.spellings(wanted)
+	switch RequestDigest(nil, is) {
+	case RequestDigest(nil, full), RequestDigest(nil, short), RequestDigest(nil, former):
 		return nil
 	}
-	return []string{fmt.Sprintf("policies: %s → %s", orNone(textOf(is)), orNone(textOf(wanted)))}
+	return []string{fmt.Sprintf("policies: %s → %s", orNone(textOf(is)), orNone(textOf(full)))}
 }
 
 // textOf returns policies as text.
