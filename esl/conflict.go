@@ -47,8 +47,9 @@ type claim struct {
 	// atOnce: all tasks begin together, or none. inTurn: some begin when others have begun or
 	// ended. chooses: the policy chooses the node of each task; opens: also where capacity is being
 	// made for it. steers: tasks go where their requests fit. moves: the policy moves tasks.
-	// evicts: it evicts others for them. resizes: as many run as fit. raises: see Raises.
-	atOnce, inTurn, chooses, opens, steers, moves, evicts, resizes, raises bool
+	// evicts: it evicts others for them. resizes: as many run as fit. raises: see Raises. few: the
+	// tasks are on few nodes; many: on many.
+	atOnce, inTurn, chooses, opens, steers, moves, evicts, resizes, raises, few, many bool
 }
 
 // Together notes that all tasks share one domain.
@@ -100,6 +101,12 @@ func (g *Group) Evicts() { g.claims = append(g.claims, claim{kind: g.kind, evict
 // Resizes notes that as many tasks run as fit, one by one.
 func (g *Group) Resizes() { g.claims = append(g.claims, claim{kind: g.kind, resizes: true}) }
 
+// OnFew notes that the policy wants the tasks on few nodes.
+func (g *Group) OnFew() { g.claims = append(g.claims, claim{kind: g.kind, few: true}) }
+
+// OnMany notes that the policy wants the tasks on many nodes.
+func (g *Group) OnMany() { g.claims = append(g.claims, claim{kind: g.kind, many: true}) }
+
 // Raises notes that the policy alone computes how far waiting tasks are raised.
 func (g *Group) Raises() { g.claims = append(g.claims, claim{kind: g.kind, raises: true}) }
 
@@ -120,6 +127,9 @@ func (g *Group) conflicts() []error {
 			}
 			if a.chooses && !a.opens && b.evicts {
 				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one chooses nodes with room alone, the other makes room where there is none: drop one of them", a.kind, b.kind))
+			}
+			if a.few && b.many {
+				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one wants the tasks on few nodes, the other on many: drop one of them", a.kind, b.kind))
 			}
 			if a.raises && b.raises && i < j {
 				errs = append(errs, Invalid("policies: %s is there twice, and each would undo what the other does: drop one of them", a.kind))

@@ -108,6 +108,9 @@ func (c *Client) Expand(ctx context.Context, job controlplane.Job, batch Batch, 
 	return &Expanded{Group: g, job: job, kept: types.Policies{Job: g.ID, Session: job.Session, Policies: g.stored}, reads: g.reads}, nil
 }
 
+// Policies returns the stored forms of the policies.
+func (e *Expanded) Policies() []types.Policy { return e.kept.Policies }
+
 // Add adds the job and its additions to a transaction.
 func (e *Expanded) Add(t *controlplane.Transaction) controlplane.Launched {
 	t.If(e.reads)

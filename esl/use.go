@@ -19,11 +19,11 @@ type Use struct {
 	// Name is the id of the shared policy.
 	Name string `json:"name" desc:"the shared policy, by its name" is:"name"`
 	// As is the flow of a fair-queue, or the user of a fair-share with its teams before it: a/alice.
-	As string `json:"as,omitempty" desc:"the flow of a fair-queue, or the user of a fair-share with the teams before it: a/alice" is:"path"`
+	As string `json:"as,omitempty" desc:"the flow of a fair-queue, or the user of a fair-share with the teams before it: a/alice" is:"text"`
 	// Amount is how much of a semaphore each task holds; 0 means 1.
 	Amount int `json:"amount,omitempty" desc:"how much of a semaphore each task holds; 1 if it is left out" zero:"is nothing: leave the policy out, or leave amount out for 1"`
 	// Of is the kind of the shared policy. Submission sets it.
-	Of string `json:"of,omitempty" desc:"the kind that the shared policy must have; any if it is left out"`
+	Of string `json:"of,omitempty" desc:"the kind that the shared policy must have; any if it is left out" is:"text"`
 }
 
 // usable is a Shared policy with a method Use.
@@ -51,7 +51,7 @@ func (Use) Kind() string { return kindUse }
 
 // Describe says what the policy does.
 func (Use) Describe() Description {
-	return Description{Does: "the tasks take part in a policy that is declared: a queue, a semaphore, a fair-share"}
+	return Description{Does: "the tasks take part in a declared policy: a queue, fair-queue, semaphore, fair-share, objective, pack or elastic-balance"}
 }
 
 // Validate checks the parameters without the shared policy.
@@ -67,22 +67,21 @@ func (u Use) Apply(g *Group) error {
 	if err := u.Validate(); err != nil {
 		return err
 	}
-	switch p := g.Shared[u.Name].(type) {
-	case nil:
+	p := g.Shared[u.Name]
+	made, ok := p.(usable)
+	switch {
+	case p == nil:
 		return Invalid("name: there is no shared policy %q: declare it first, or correct the name", u.Name)
-	case usable:
-		if u.Of != "" && u.Of != p.Kind() {
-			return Invalid("of: %s is not of kind %s, but %s: correct the name, or leave of out", u.Name, u.Of, p.Kind())
-		}
+	case u.Of != "" && u.Of != p.Kind():
+		return Invalid("name: %s is of kind %s, not %s: name one of that kind, or correct the kind", u.Name, p.Kind(), u.Of)
+	case ok:
 		_, g.opens = p.(usedOpener)
-		return p.Use(g, u)
-	default:
-		if foreign(p.Kind()) {
-			g.AskAll(g.Own(""), One)
-			return nil
-		}
-		return Invalid("name: jobs take no part in %s, which is of kind %s: name another shared policy", u.Name, p.Kind())
+		return made.Use(g, u)
+	case foreign(p.Kind()):
+		g.AskAll(g.Own(""), One)
+		return nil
 	}
+	return Invalid("name: jobs take no part in %s, which is of kind %s: name another shared policy", u.Name, p.Kind())
 }
 
 // Only returns an error if a field is given that is not in fields. Policies call it for the fields
@@ -90,9 +89,9 @@ func (u Use) Apply(g *Group) error {
 func (u Use) Only(kind, fields string) error {
 	switch {
 	case u.As != "" && !strings.Contains(fields, "as"):
-		return Invalid("as: %s is of kind %s, which has neither flows nor users: leave %q out", u.Name, kind, u.As)
+		return Invalid("as: %q: only a fair-queue has flows, and a fair-share users, and %s is of kind %s: leave as out", u.As, u.Name, kind)
 	case u.Amount != 0 && !strings.Contains(fields, "amount"):
-		return Invalid("amount: %s is of kind %s, of which each task takes the same: leave %d out", u.Name, kind, u.Amount)
+		return Invalid("amount: %d: only a semaphore has amounts, and %s is of kind %s: leave amount out", u.Amount, u.Name, kind)
 	}
 	return nil
 }
@@ -110,23 +109,19 @@ func (u Use) Opens(s *State) Limit {
 // Why returns the reason of the shared policy.
 func (u Use) Why(s *State, task string) why.Reason {
 	p, shared := s.SharedPolicy(u.Name)
-	if p == nil || u.Of != "" && p.Kind() != u.Of {
-		if t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task}); t == nil || t.Phase() != types.Pending {
-			return why.Reason{}
-		}
-		return why.Say(why.NoKeeper, "there is no %s %s any more: declare it again, or submit the job without", u.kind(), u.Name)
-	}
-	if x, ok := p.(usedExplainer); ok {
+	x, ok := p.(usedExplainer)
+	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
+	switch {
+	case t == nil || t.Phase() != types.Pending:
+		return why.Reason{}
+	case p == nil:
+		return why.Say(why.NoKeeper, "There is no %s %q any more: declare it again, or submit the job without.", cmp.Or(u.Of, "policy"), u.Name)
+	case u.Of != "" && p.Kind() != u.Of:
+		return why.Say(why.NoKeeper, "Policy %q is of kind %s now, and was of kind %s when the job was submitted: submit the job again.", u.Name, p.Kind(), u.Of)
+	case ok:
 		return x.WhyUsed(shared, u, task)
 	}
 	return why.Reason{}
-}
-
-func (u Use) kind() string {
-	if u.Of == "" {
-		return "policy"
-	}
-	return u.Of
 }
 
 // resolved returns policies with the kinds of the shared policies that they use.
@@ -205,28 +200,49 @@ func renamed(p types.Policy) (u Use, ok bool) {
 	return u, false
 }
 
-// Spellings returns the stored forms that mean the same as those of a file: with the kinds of the
-// used shared policies, without, and with the former names of uses. kindOf returns the kind of a
-// shared policy; "" if it is not known.
-func Spellings(stored []types.Policy, kindOf func(name string) string) (full, short, former []types.Policy) {
-	full, short, former = slices.Clone(stored), slices.Clone(stored), slices.Clone(stored)
-	for i, p := range stored {
-		var u Use
-		if p.Kind != kindUse || json.Unmarshal([]byte(p.With), &u) != nil {
+// Canonical returns stored policies with one form for what means the same: uses without the kind of
+// the shared policy, and without an amount of 1.
+func Canonical(stored []types.Policy) []types.Policy {
+	out := slices.Clone(stored)
+	for i, p := range out {
+		if u, ok := useOf(p); ok {
+			u.Of = ""
+			out[i] = u.spelled(kindUse, "name")
+		}
+	}
+	return out
+}
+
+// Former returns stored policies as former versions wrote them: uses have their former names. kindOf
+// returns the kind of a shared policy; "" if it is not known.
+func Former(stored []types.Policy, kindOf func(name string) string) []types.Policy {
+	out := slices.Clone(stored)
+	for i, p := range out {
+		u, ok := useOf(p)
+		if !ok {
 			continue
 		}
-		u.Of = cmp.Or(u.Of, kindOf(u.Name))
-		full[i], former[i] = u.spelled(kindUse, "name"), u.spelled(kindUse, "name")
+		kind := cmp.Or(u.Of, kindOf(u.Name))
 		for _, r := range Renamings() {
-			if r.Of == u.Of {
-				u.Of = ""
-				former[i] = u.spelled(r.Kind, r.Name)
+			if u.Of = ""; r.Of == kind {
+				out[i] = u.spelled(r.Kind, r.Name)
 			}
 		}
-		u.Of = ""
-		short[i] = u.spelled(kindUse, "name")
 	}
-	return full, short, former
+	return out
+}
+
+// useOf returns the use that a stored policy is, by its present name or a former one.
+func useOf(p types.Policy) (u Use, ok bool) {
+	if p.Kind == kindUse {
+		ok = json.Unmarshal([]byte(p.With), &u) == nil
+	} else {
+		u, ok = renamed(p)
+	}
+	if u.Amount == 1 {
+		u.Amount = 0
+	}
+	return u, ok
 }
 
 // spelled returns the stored form under a kind, with the name of the shared policy in a field.
@@ -237,9 +253,6 @@ func (u Use) spelled(kind, field string) types.Policy {
 	}
 	if u.Amount != 0 {
 		with += fmt.Sprintf(`,"amount":%d`, u.Amount)
-	}
-	if u.Of != "" {
-		with += fmt.Sprintf(`,"of":%q`, u.Of)
 	}
 	return types.Policy{Kind: kind, With: with + "}"}
 }

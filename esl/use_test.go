@@ -99,3 +99,30 @@ func TestFormerJobs(t *testing.T) {
 		})
 	}
 }
+
+// TestCanonical gives uses that mean the same one form, and the form of former versions.
+func TestCanonical(t *testing.T) {
+	kindOf := func(name string) string { return map[string]string{"q": "queue", "s": "semaphore"}[name] }
+	for _, c := range []struct{ is, want, former types.Policy }{
+		{types.Policy{Kind: "use", With: `{"name":"q"}`}, types.Policy{Kind: "use", With: `{"name":"q"}`}, types.Policy{Kind: "queued", With: `{"in":"q"}`}},
+		{types.Policy{Kind: "queued", With: `{"in":"q"}`}, types.Policy{Kind: "use", With: `{"name":"q"}`}, types.Policy{Kind: "queued", With: `{"in":"q"}`}},
+		{
+			types.Policy{Kind: "use", With: `{"name":"s","amount":1,"of":"semaphore"}`}, types.Policy{Kind: "use", With: `{"name":"s"}`},
+			types.Policy{Kind: "holds", With: `{"semaphore":"s"}`},
+		},
+		{
+			types.Policy{Kind: "use", With: `{"of":"fair-share","as":"a/b","name":"x"}`}, types.Policy{Kind: "use", With: `{"name":"x","as":"a/b"}`},
+			types.Policy{Kind: "share", With: `{"in":"x","as":"a/b"}`},
+		},
+		{types.Policy{Kind: "use", With: `{"name":"x"}`}, types.Policy{Kind: "use", With: `{"name":"x"}`}, types.Policy{Kind: "use", With: `{"name":"x"}`}},
+		{types.Policy{Kind: "gang"}, types.Policy{Kind: "gang"}, types.Policy{Kind: "gang"}},
+	} {
+		all := []types.Policy{{Kind: "pack"}, c.is}
+		if got := esl.Canonical(all)[1]; got.Kind != c.want.Kind || got.With != c.want.With {
+			t.Errorf("%+v is canonically %+v, want %+v", c.is, got, c.want)
+		}
+		if got := esl.Former(all, kindOf)[1]; got.Kind != c.former.Kind || got.With != c.former.With {
+			t.Errorf("%+v was %+v, want %+v", c.is, got, c.former)
+		}
+	}
+}

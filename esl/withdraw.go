@@ -24,7 +24,7 @@ func (c *Client) shared(ctx context.Context, declared map[string]Policy, policie
 		}
 		id := u.Name
 		if named[id] {
-			return nil, nil, Invalid("policies[%d] (%s): %s is named twice: name it once", i, p.Kind(), id)
+			return nil, nil, Invalid("policies[%d] (%s): the job uses %s twice: drop one of them", i, p.Kind(), id)
 		}
 		named[id] = true
 		if out[id] = declared[id]; out[id] != nil {

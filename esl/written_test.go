@@ -79,9 +79,9 @@ func TestRefusedAsWritten(t *testing.T) {
 			want  string
 			p     []esl.Policy
 		}{
-			{hollow.Task(100), types.Invalid, "policies[1] (use): eb is named twice: name it once", []esl.Policy{esl.Use{Name: "eb"}, esl.Use{Name: "eb"}}},
-			{hollow.Task(100), types.Invalid, "policies[1] (use): pk is named twice", []esl.Policy{esl.Use{Name: "pk"}, esl.Use{Name: "pk"}}},
-			{hollow.Task(100), types.Invalid, "policies[1] (use): s is named twice", []esl.Policy{esl.Use{Name: "s"}, esl.Use{Name: "s"}}},
+			{hollow.Task(100), types.Invalid, "policies[1] (use): the job uses eb twice", []esl.Policy{esl.Use{Name: "eb"}, esl.Use{Name: "eb"}}},
+			{hollow.Task(100), types.Invalid, "policies[1] (use): the job uses pk twice", []esl.Policy{esl.Use{Name: "pk"}, esl.Use{Name: "pk"}}},
+			{hollow.Task(100), types.Invalid, "policies[1] (use): the job uses s twice", []esl.Policy{esl.Use{Name: "s"}, esl.Use{Name: "s"}}},
 			{hollow.Task(100), types.Invalid, "of[0].labels.a: is empty: give the value that it must have", []esl.Policy{place.Prefer{Of: []place.Choice{{Labels: map[string]string{"a": ""}}}}}},
 			{drawn, types.Invalid, `tasks[0].requests: "cpu@res" is of a reservation, which does not move: ask for it without, or drop migrate`, []esl.Policy{room.Migrate{}}},
 			{hollow.Task(3000), types.Precondition, "min: the cluster is too small: were nothing else there, 2 of the first 3 tasks would fit: lower it", []esl.Policy{room.Elastic{Min: 3}}},

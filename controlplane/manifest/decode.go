@@ -31,7 +31,7 @@ type decoder struct {
 	known  Policies
 	shared bool
 	// notices are about former names.
-	notices []string
+	notices []Notice
 }
 
 // maxDepth bounds the nesting of values: an alias may occur in its own target.

@@ -29,8 +29,14 @@ type Document struct {
 	// Line is its first line, counted from 1.
 	Line int
 	// Notices are about former names, which work until the next release.
-	Notices []string
+	Notices []Notice
 	root    *yaml.Node
+}
+
+// Notice is a notice about a line.
+type Notice struct {
+	Line int
+	Text string
 }
 
 // Name returns the name, empty if it has none.

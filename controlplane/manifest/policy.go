@@ -50,19 +50,18 @@ func (p Policies) present(name string, with *yaml.Node) (present string, fields 
 		former, out := kind.Former[at], *with
 		notice = fmt.Sprintf("policy %s is called %s now", name, present)
 		out.Content = slices.Clone(with.Content)
+		has := func(field string) bool { return keyAt(with, field) >= 0 }
 		for field, was := range former.Fields {
 			if field != was {
 				notice += fmt.Sprintf(", and its field %s is called %s", was, field)
 			}
-			for i := 0; i+1 < len(out.Content) && with.Kind == yaml.MappingNode; i += 2 {
-				if out.Content[i].Value == was {
-					key := *out.Content[i]
-					key.Value, out.Content[i] = field, &key
-				}
+			if at := keyAt(with, was); at >= 0 && !has(field) {
+				key := *with.Content[at]
+				key.Value, out.Content[at] = field, &key
 			}
 		}
-		if with.Kind == yaml.MappingNode {
-			for _, field := range slices.Sorted(maps.Keys(former.With)) {
+		for _, field := range slices.Sorted(maps.Keys(former.With)) {
+			if with.Kind == yaml.MappingNode && !has(field) {
 				out.Content = append(out.Content, written(field), written(former.With[field]))
 			}
 		}
@@ -160,7 +159,9 @@ func makePolicy(name string, with *yaml.Node, known Policies) (Made, error) {
 	if d.plain(n, "") {
 		out = d.made(n, "")
 	}
-	out.Notice = strings.Join(d.notices, "\n")
+	for _, n := range d.notices {
+		out.Notice = n.Text
+	}
 	var all []string
 	for _, p := range d.problems {
 		all = append(all, name+": "+p.at())
@@ -233,7 +234,7 @@ func (d *decoder) made(n *yaml.Node, path string) Made {
 	at, with, in := valueOf(n, "name"), valueOf(n, "with"), below(path, "with")
 	present, with, notice := d.known.present(p.Name, with)
 	if p.Name = present; notice != "" {
-		d.notices = append(d.notices, notice+": change it before the next release")
+		d.notices = append(d.notices, Notice{at.Line, notice + ": change it before the next release"})
 	}
 	kind, known := d.known[p.Name]
 	switch {
@@ -277,7 +278,7 @@ func (p Policies) Suggest(name string, use []string) string {
 
 func misplaced(name string, shared bool) string {
 	if shared {
-		return name + " is shared by jobs: declare it in its own document, with kind: Policy, and refer to that"
+		return name + " is shared by jobs: declare it in its own document, with kind: Policy, and write {name: use, with: {name: …}} in the job"
 	}
 	return name + " belongs to one job: add it to the policies of that job"
 }
@@ -341,4 +342,14 @@ func Parameters(kind PolicyKind) []Parameter {
 		}
 	}
 	return out
+}
+
+// keyAt returns the index of a field among the content of an object, -1 if it has none.
+func keyAt(n *yaml.Node, name string) int {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Kind == yaml.MappingNode && n.Content[i].Value == name {
+			return i
+		}
+	}
+	return -1
 }

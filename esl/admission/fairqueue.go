@@ -296,6 +296,9 @@ func (p FairQueue) Use(g *esl.Group, u esl.Use) error {
 	if err := u.Only(p.Kind(), "as"); err != nil {
 		return err
 	}
+	if u.As == "" {
+		return esl.Invalid("as: is missing: name the flow of the tasks%s", such(slices.Sorted(maps.Keys(p.Flows))))
+	}
 	if err := types.ValidateName("as", u.As); err != nil {
 		return err
 	}
@@ -326,4 +329,12 @@ func (p FairQueue) WhyUsed(s *esl.State, u esl.Use, task string) why.Reason {
 		return why.Say(why.Order, "fair-queue %s %s", u.Name, text)
 	}
 	return why.Reason{}
+}
+
+// such gives examples of names, if there are some.
+func such(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return ", such as " + strings.Join(names, ", ")
 }

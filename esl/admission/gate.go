@@ -32,7 +32,7 @@ func askGates(g *esl.Group, kind string) error {
 	for i := range g.Tasks {
 		for _, x := range g.Tasks[i].Task.Requests {
 			if taskset.IsGateOf(x.Name, g.ID, kind) {
-				return esl.Invalid("name: a job is let in one by one by a single %s: drop one", kind)
+				return esl.Invalid("name: two policies of kind %s would let the tasks in one by one: drop one of them", kind)
 			}
 		}
 	}

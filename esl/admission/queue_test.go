@@ -192,13 +192,13 @@ func TestQueuesRefuse(t *testing.T) {
 			policies []esl.Policy
 			want     string
 		}{
-			{[]esl.Policy{esl.Use{Name: "f"}}, `as: is empty`},
-			{[]esl.Policy{esl.Use{Name: "f", As: "a", Of: "queue"}}, "of: f is not of kind queue, but fair-queue"},
-			{[]esl.Policy{esl.Use{Name: "q", Amount: 2}}, "amount: q is of kind queue, of which each task takes the same: leave 2 out"},
-			{[]esl.Policy{esl.Use{Name: "q", As: "a"}}, `as: q is of kind queue, which has neither flows nor users: leave "a" out`},
+			{[]esl.Policy{esl.Use{Name: "f"}}, `as: is missing: name the flow of the tasks, such as a`},
+			{[]esl.Policy{esl.Use{Name: "f", As: "a", Of: "queue"}}, "name: f is of kind fair-queue, not queue"},
+			{[]esl.Policy{esl.Use{Name: "q", Amount: 2}}, "amount: 2: only a semaphore has amounts, and q is of kind queue"},
+			{[]esl.Policy{esl.Use{Name: "q", As: "a"}}, `as: "a": only a fair-queue has flows, and a fair-share users, and q is of kind queue`},
 			{[]esl.Policy{esl.Use{Name: "f", As: "b"}}, `as: there is no flow "b": use a`},
-			{[]esl.Policy{esl.Use{Name: "q"}, esl.Use{Name: "q2"}}, "by a single queue: drop one"},
-			{[]esl.Policy{esl.Use{Name: "q"}, esl.Use{Name: "q"}}, "q is named twice"},
+			{[]esl.Policy{esl.Use{Name: "q"}, esl.Use{Name: "q2"}}, "two policies of kind queue would let the tasks in"},
+			{[]esl.Policy{esl.Use{Name: "q"}, esl.Use{Name: "q"}}, "the job uses q twice"},
 			{[]esl.Policy{admission.Queue{}}, "queue is shared: declare it"},
 		} {
 			_, err := s.Jobs.Submit(t.Context(), controlplane.Job{Name: "j", Tasks: esl.Copies(2, hollow.Task(100))}, test.policies...)

@@ -304,14 +304,12 @@ func sameDeadlines(tasks []*cluster.Task, wanted []controlplane.Submission) bool
 	return true
 }
 
-// spellings returns the stored forms that mean the same as policies: see esl.Spellings.
-func (d *decider) spellings(policies []types.Policy) (full, short, former []types.Policy) {
-	return esl.Spellings(policies, func(name string) string {
-		if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: name}]; c != nil && c.V != nil && c.V.Job == "" && len(c.V.Policies) > 0 {
-			return c.V.Policies[0].Kind
-		}
-		return ""
-	})
+// kindOf returns the kind of a shared policy; "" if there is none.
+func (d *decider) kindOf(name string) string {
+	if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: name}]; c != nil && c.V != nil && c.V.Job == "" && len(c.V.Policies) > 0 {
+		return c.V.Policies[0].Kind
+	}
+	return ""
 }
 
 // equal reports whether an existing object equals the wanted one, as far as it is stored.
@@ -321,9 +319,8 @@ func (d *decider) equal(t there, wanted []controlplane.Submission, policies []ty
 		if j == nil || j.V.Tasks != len(wanted) {
 			return false
 		}
-		full, short, former := d.spellings(policies)
 		switch j.V.RequestDigest {
-		case RequestDigest(wanted, full), RequestDigest(wanted, short), RequestDigest(wanted, former):
+		case RequestDigest(wanted, policies), digestOf(wanted, esl.Former(policies, d.kindOf)):
 		default:
 			return false
 		}

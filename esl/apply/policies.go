@@ -94,7 +94,7 @@ func (c *Change) Planned() (id string, policies []types.Policy) {
 	if c.expanded == nil {
 		return "", nil
 	}
-	return c.expanded.ID, c.policies
+	return c.expanded.ID, c.expanded.Policies()
 }
 
 func (c *Change) expand(ctx context.Context, client *esl.Client, job controlplane.Job, batch esl.Batch) error {
@@ -226,12 +226,10 @@ func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
 	if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: t.id}]; c != nil && c.V != nil {
 		is = c.V.Policies
 	}
-	full, short, former := d.spellings(wanted)
-	switch RequestDigest(nil, is) {
-	case RequestDigest(nil, full), RequestDigest(nil, short), RequestDigest(nil, former):
+	if RequestDigest(nil, is) == RequestDigest(nil, wanted) {
 		return nil
 	}
-	return []string{fmt.Sprintf("policies: %s → %s", orNone(textOf(is)), orNone(textOf(full)))}
+	return []string{fmt.Sprintf("policies: %s → %s", orNone(textOf(esl.Canonical(is))), orNone(textOf(esl.Canonical(wanted))))}
 }
 
 // textOf returns policies as text.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -17,6 +18,11 @@ import (
 // It identifies a job whose tasks policies have changed since. It is "" without policies: the tasks
 // are then as requested.
 func RequestDigest(tasks []controlplane.Submission, policies []types.Policy) string {
+	return digestOf(tasks, esl.Canonical(policies))
+}
+
+// digestOf is RequestDigest of policies as they are written.
+func digestOf(tasks []controlplane.Submission, policies []types.Policy) string {
 	if len(policies) == 0 {
 		return ""
 	}

@@ -40,9 +40,7 @@ func (p Balance) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	if err := checkExcludes(g, p.Kind(), "pack"); err != nil {
-		return err
-	}
+	g.OnMany()
 	if p.Nodes > 0 {
 		g.Finally(func() error { return checkExcludes(g, p.Kind(), "spread") })
 	}

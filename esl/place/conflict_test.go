@@ -32,13 +32,22 @@ func TestPlacementExcludes(t *testing.T) {
 			if use, ok := a.(esl.Use); ok {
 				kind = use.Of
 			}
-			want := "policies: " + kind + " and " + b.Kind() + " exclude each other"
+			other := b.Kind()
+			if use, ok := b.(esl.Use); ok {
+				other = use.Of
+			}
+			want := "policies: " + kind + " and " + other + " exclude each other"
 			if _, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(1, hollow.Task(100))}, b, a); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, not %q", err, want)
 			}
 		}
 		for _, p := range steers {
 			refused(p, room.Migrate{})
+		}
+		for _, few := range []esl.Policy{place.Pack{}, esl.Use{Name: "p", Of: "pack"}} {
+			for _, many := range []esl.Policy{place.ElasticBalance{}, esl.Use{Name: "b", Of: "elastic-balance"}, place.Balance{}, place.Spread{Over: "node"}} {
+				refused(few, many)
+			}
 		}
 		refused(coldest{}, room.Preempt{})
 		both := esltest.Submitted(t, jobs, esl.Copies(2, hollow.Task(100, "run", "1s")), place.Apart{}, room.Migrate{}, room.Preempt{})

@@ -28,9 +28,7 @@ func (ElasticBalance) Describe() esl.Description {
 
 // Apply makes each task request one of the resource.
 func (p ElasticBalance) Apply(g *esl.Group) error {
-	if err := checkExcludes(g, p.Kind(), "pack"); err != nil {
-		return err
-	}
+	g.OnMany()
 	g.Steers()
 	g.InTurn() // a node gets one more when all have the same number
 	g.Make(g.Own(""), esl.One, controlplane.OnEvery())
@@ -91,6 +89,7 @@ func (p ElasticBalance) Use(g *esl.Group, u esl.Use) error {
 	if err := u.Only(p.Kind(), ""); err != nil {
 		return err
 	}
+	g.OnMany()
 	g.Steers()
 	g.InTurn()
 	g.AskAll(esl.OwnName(u.Name, p.Kind(), ""), esl.One)

@@ -31,9 +31,7 @@ func (Pack) Describe() esl.Description {
 
 // Apply makes each task request one of a resource that Next creates on the open nodes.
 func (p Pack) Apply(g *esl.Group) error {
-	if err := checkExcludes(g, p.Kind(), "spread", "balance", ElasticBalance{}.Kind()); err != nil {
-		return err
-	}
+	g.OnFew()
 	g.Steers()
 	g.Make(g.Own(""), 0, controlplane.OnEvery())
 	g.AskAll(g.Own(""), esl.One)
@@ -198,6 +196,7 @@ func (p Pack) Use(g *esl.Group, u esl.Use) error {
 	if err := u.Only(p.Kind(), ""); err != nil {
 		return err
 	}
+	g.OnFew()
 	g.Steers()
 	g.AskAll(esl.OwnName(u.Name, p.Kind(), ""), esl.One)
 	return nil

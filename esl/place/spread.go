@@ -54,9 +54,7 @@ func (p Spread) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	if err := checkExcludes(g, p.Kind(), "pack"); err != nil {
-		return err
-	}
+	g.OnMany()
 	g.Steers()
 	g.Evenly(p.Over.Or(esl.Node), max(p.MaxSkew, 1))
 	g.Make(g.Own(""), 0, controlplane.OnEvery())

@@ -162,6 +162,9 @@ func (p FairShare) named(id, as string) error {
 // user checks that the tree has a user with a path, such as a/alice.
 func (p FairShare) user(as string) error {
 	at, path := p.team(), ""
+	if as == "" {
+		return esl.Invalid("as: is missing: name the user of the tasks, with the teams before it, such as team/alice")
+	}
 	for name := range strings.SplitSeq(as, "/") {
 		if err := validateUser("as", name); err != nil {
 			return err

@@ -165,7 +165,7 @@ func plannedWhy(c *apply.Change, x *why.Explanation) *why.Explanation {
 	for i, name := range esl.Labels(policies) {
 		prefix := id + "." + name
 		if policy.MadeUnder(prefix, e.Unmet) {
-			e.Suggestion = types.Textf("Policy %s sees to that once it is submitted.", policies[i].Kind)
+			e.Suggestion = types.Textf("Policy %s sees to that once it is submitted.", name)
 		}
 		if (policies[i].Kind == room.Preempt{}.Kind()) && !e.Infeasible {
 			e.Suggestion = types.Textf("Policy preempt evicts tasks of lower priority for it once it is submitted, if it fits then.")

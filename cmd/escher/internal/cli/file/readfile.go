@@ -42,7 +42,7 @@ func ReadManifest(f *cmdutil.Factory, path string) ([]manifest.Document, error) 
 	docs, err := manifest.Parse(name, text, policy.KnownPolicies())
 	for _, d := range docs {
 		for _, notice := range d.Notices {
-			f.Tell("%s:%d: %s", name, d.Line, notice)
+			f.Tell("%s:%d: %s", name, notice.Line, notice.Text)
 		}
 	}
 	return docs, err

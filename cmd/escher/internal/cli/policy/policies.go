@@ -75,7 +75,7 @@ func (KeptRow) Header() []table.Column {
 func (k KeptRow) Row() []string {
 	var names, with []string
 	for _, p := range k.Policies {
-		names = append(names, p.Name)
+		names = append(names, kindName(p))
 		with = append(with, PolicyWords(p))
 	}
 	kinds := strings.Join(names, ",")
@@ -83,6 +83,15 @@ func (k KeptRow) Row() []string {
 		kinds += " (wrong)"
 	}
 	return []string{k.ID, k.Of(), kinds, k.Session, strings.Join(with, ", ")}
+}
+
+// kindName returns the name of a policy; for a use, the kind and the id of the shared policy.
+func kindName(p manifest.Policy) string {
+	made, err := esl.Kinds{}.Read(p.Stored())
+	if u, ok := made.(esl.Use); err == nil && ok {
+		return strings.TrimSpace(u.Of + " " + u.Name)
+	}
+	return p.Name
 }
 
 // Of names the owner.
@@ -280,6 +289,11 @@ func newPoliciesKinds(f *cmdutil.Factory) *cobra.Command {
 				return cmdutil.Print(f, rows)
 			}
 			at := slices.IndexFunc(rows, func(k kindRow) bool { return k.Name == args[0] })
+			for _, r := range esl.Renamings() {
+				if r.Kind == args[0] {
+					return types.Errorf(types.NotFound, "policies kinds: %s is called use now: escher policies kinds use", r.Kind)
+				}
+			}
 			if at < 0 {
 				return types.Errorf(types.NotFound, "policies kinds: %q is unknown: %s", args[0], known.Suggest(args[0], render.SortedKeys(known)))
 			}
