@@ -150,8 +150,21 @@ func (m *machine) attempt(id string) nodeagent.Attempt {
 	return nodeagent.Attempt{}
 }
 
-// checkEmpty checks that nothing is held, and nothing runs.
+// checkEmpty checks that every task has ended, nothing is held, and nothing runs.
 func (w *world) checkEmpty() {
+	phases := make(map[string]types.Status)
+	for _, kv := range w.list(controlplane.Prefix(controlplane.Statuses)) {
+		var st types.Status
+		if k, ok := controlplane.Parse(kv.Key); ok && controlplane.Read(kv, &st) {
+			phases[controlplane.TaskKey(k.Namespace, k.ID)] = st
+		}
+	}
+	for _, kv := range w.list(controlplane.Prefix(controlplane.Tasks)) {
+		var t types.Task
+		if st := phases[kv.Key]; !planted(kv.Key) && controlplane.Read(kv, &t) && !st.Phase.Ended() {
+			w.fail("%s has not ended: of job %q, stop %+v, status %+v", strings.TrimPrefix(kv.Key, controlplane.Root), t.Job, t.Stop, st)
+		}
+	}
 	for _, kind := range []controlplane.Kind{controlplane.Bindings, controlplane.Reports, controlplane.Grants, controlplane.Policies} {
 		for _, kv := range w.list(controlplane.Prefix(kind)) {
 			if !planted(kv.Key) {
