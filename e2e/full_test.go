@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/identity"
-
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"

@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/identity"
-
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"

@@ -49,7 +49,8 @@ type Explainer interface {
 //
 // A method Use(*Group, Use) error, if it has one, adds what the tasks of such a job need. Without
 // it, each task requests one of <job>.<kind>, if the kind has a domain. WhyUsed(*State, Use, task
-// string) why.Reason explains why such a task waits; the state is that of the shared policy.
+// string) why.Reason explains why such a task waits, if that depends on the use; the state is that
+// of the shared policy, as it is for Why.
 type Shared interface {
 	Controller
 	// Declare returns the resources that the policy creates when it is declared.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
@@ -38,8 +37,8 @@ type usedOpener interface {
 	OpensFor(s *State, u Use) Limit
 }
 
-// usedExplainer is a usable policy that explains why a task of a job waits. s is the state of the
-// shared policy.
+// usedExplainer is a usable policy whose reason depends on the use. s is the state of the shared
+// policy. Others explain as an Explainer.
 type usedExplainer interface {
 	WhyUsed(s *State, u Use, task string) why.Reason
 }
@@ -84,14 +83,14 @@ func (u Use) Apply(g *Group) error {
 	return Invalid("name: jobs take no part in %s, which is of kind %s: name another shared policy", u.Name, p.Kind())
 }
 
-// Only returns an error if a field is given that is not in fields. Policies call it for the fields
-// that mean something to them. Invalid: the error names the field.
-func (u Use) Only(kind, fields string) error {
+// Only returns an error if a field is given that is not among fields: those that mean something to
+// a kind of policies. Invalid: the error names the field.
+func (u Use) Only(kind string, fields ...string) error {
 	switch {
-	case u.As != "" && !strings.Contains(fields, "as"):
-		return Invalid("as: %q: only a fair-queue has flows, and a fair-share users, and %s is of kind %s: leave as out", u.As, u.Name, kind)
-	case u.Amount != 0 && !strings.Contains(fields, "amount"):
-		return Invalid("amount: %d: only a semaphore has amounts, and %s is of kind %s: leave amount out", u.Amount, u.Name, kind)
+	case u.As != "" && !slices.Contains(fields, "as"):
+		return Invalid("as: %q: %s is of kind %s, which has no flows or users: leave as out", u.As, u.Name, kind)
+	case u.Amount != 0 && !slices.Contains(fields, "amount"):
+		return Invalid("amount: %d: %s is of kind %s, of which tasks hold no amounts: leave amount out", u.Amount, u.Name, kind)
 	}
 	return nil
 }
@@ -109,7 +108,6 @@ func (u Use) Opens(s *State) Limit {
 // Why returns the reason of the shared policy.
 func (u Use) Why(s *State, task string) why.Reason {
 	p, shared := s.SharedPolicy(u.Name)
-	x, ok := p.(usedExplainer)
 	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
 	switch {
 	case t == nil || t.Phase() != types.Pending:
@@ -118,8 +116,12 @@ func (u Use) Why(s *State, task string) why.Reason {
 		return why.Say(why.NoKeeper, "There is no %s %q any more: declare it again, or submit the job without.", cmp.Or(u.Of, "policy"), u.Name)
 	case u.Of != "" && p.Kind() != u.Of:
 		return why.Say(why.NoKeeper, "Policy %q is of kind %s now, and was of kind %s when the job was submitted: submit the job again.", u.Name, p.Kind(), u.Of)
-	case ok:
-		return x.WhyUsed(shared, u, task)
+	}
+	switch p := p.(type) {
+	case usedExplainer:
+		return p.WhyUsed(shared, u, task)
+	case Explainer:
+		return p.Why(shared, task)
 	}
 	return why.Reason{}
 }
@@ -140,14 +142,10 @@ func resolved(policies []Policy, shared map[string]Policy) []Policy {
 // labelKind returns the kind that is in the names of what a policy of a job creates: that of the
 // shared policy for one that uses it.
 func labelKind(p types.Policy) string {
-	if p.Kind != kindUse {
-		return p.Kind
+	if u, ok := UseOf(p); ok && p.Kind == kindUse && u.Of != "" {
+		return u.Of
 	}
-	var u Use
-	if json.Unmarshal([]byte(p.With), &u) != nil || u.Of == "" {
-		return p.Kind
-	}
-	return u.Of
+	return p.Kind
 }
 
 // A Renaming is the former name of a use of a kind of shared policies. Files may have it until the
@@ -171,15 +169,15 @@ func Renamings() []Renaming {
 	}
 }
 
-// UseLabels returns the labels, in the names of what is created for a job, of uses of a kind of
-// shared policies: the present one, and the former one.
-func UseLabels(kind string) []string {
+// FormerLabel returns the former label, in the names of what is created for a job, of uses of a kind
+// of shared policies; "" if it has none.
+func FormerLabel(kind string) string {
 	for _, r := range Renamings() {
 		if r.Of == kind {
-			return []string{kind, r.Kind}
+			return r.Kind
 		}
 	}
-	return []string{kind}
+	return ""
 }
 
 // renamed reads a policy under its former name; ok is false if it is none.
@@ -205,8 +203,10 @@ func renamed(p types.Policy) (u Use, ok bool) {
 func Canonical(stored []types.Policy) []types.Policy {
 	out := slices.Clone(stored)
 	for i, p := range out {
-		if u, ok := useOf(p); ok {
-			u.Of = ""
+		if u, ok := UseOf(p); ok {
+			if u.Of = ""; u.Amount == 1 {
+				u.Amount = 0
+			}
 			out[i] = u.spelled(kindUse, "name")
 		}
 	}
@@ -218,7 +218,7 @@ func Canonical(stored []types.Policy) []types.Policy {
 func Former(stored []types.Policy, kindOf func(name string) string) []types.Policy {
 	out := slices.Clone(stored)
 	for i, p := range out {
-		u, ok := useOf(p)
+		u, ok := UseOf(p)
 		if !ok {
 			continue
 		}
@@ -232,17 +232,14 @@ func Former(stored []types.Policy, kindOf func(name string) string) []types.Poli
 	return out
 }
 
-// useOf returns the use that a stored policy is, by its present name or a former one.
-func useOf(p types.Policy) (u Use, ok bool) {
+// UseOf returns the use that a stored policy is, by its present name or a former one. ok is false if
+// it is none.
+func UseOf(p types.Policy) (u Use, ok bool) {
 	if p.Kind == kindUse {
-		ok = json.Unmarshal([]byte(p.With), &u) == nil
-	} else {
-		u, ok = renamed(p)
+		err := json.Unmarshal([]byte(p.With), &u)
+		return u, err == nil
 	}
-	if u.Amount == 1 {
-		u.Amount = 0
-	}
-	return u, ok
+	return renamed(p)
 }
 
 // spelled returns the stored form under a kind, with the name of the shared policy in a field.

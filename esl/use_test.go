@@ -38,8 +38,8 @@ func TestFormerUses(t *testing.T) {
 		if labels := esl.Labels([]types.Policy{{Kind: kind, With: c.with}}); labels[0] != kind {
 			t.Errorf("%s: its label is %s", kind, labels[0])
 		}
-		if !slices.Contains(esl.UseLabels(c.want.Of), kind) {
-			t.Errorf("%s is no label of %s", kind, c.want.Of)
+		if got := esl.FormerLabel(c.want.Of); got != kind {
+			t.Errorf("the former label of %s is %s, want %s", c.want.Of, got, kind)
 		}
 	}
 	for _, wrong := range []types.Policy{{Kind: "queued"}, {Kind: "queued", With: `{"in":3}`}, {Kind: "flow", With: "[]"}} {
@@ -108,7 +108,7 @@ func TestCanonical(t *testing.T) {
 		{types.Policy{Kind: "queued", With: `{"in":"q"}`}, types.Policy{Kind: "use", With: `{"name":"q"}`}, types.Policy{Kind: "queued", With: `{"in":"q"}`}},
 		{
 			types.Policy{Kind: "use", With: `{"name":"s","amount":1,"of":"semaphore"}`}, types.Policy{Kind: "use", With: `{"name":"s"}`},
-			types.Policy{Kind: "holds", With: `{"semaphore":"s"}`},
+			types.Policy{Kind: "holds", With: `{"semaphore":"s","amount":1}`},
 		},
 		{
 			types.Policy{Kind: "use", With: `{"of":"fair-share","as":"a/b","name":"x"}`}, types.Policy{Kind: "use", With: `{"name":"x","as":"a/b"}`},

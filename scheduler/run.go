@@ -6,11 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/lease"
-
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/lease"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )

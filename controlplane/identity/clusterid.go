@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/escher-sched/escher/controlplane"
-
 	"github.com/escher-sched/escher/types"
 )
 

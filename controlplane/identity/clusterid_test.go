@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane/identity"
-
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 )

@@ -3,9 +3,8 @@ package identity_test
 import (
 	"testing"
 
-	"github.com/escher-sched/escher/controlplane/identity"
-
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 )

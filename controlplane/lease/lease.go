@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )

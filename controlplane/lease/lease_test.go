@@ -8,9 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/lease"
-
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/lease"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 )

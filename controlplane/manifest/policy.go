@@ -159,8 +159,8 @@ func makePolicy(name string, with *yaml.Node, known Policies) (Made, error) {
 	if d.plain(n, "") {
 		out = d.made(n, "")
 	}
-	for _, n := range d.notices {
-		out.Notice = n.Text
+	if len(d.notices) > 0 {
+		out.Notice = d.notices[0].Text
 	}
 	var all []string
 	for _, p := range d.problems {

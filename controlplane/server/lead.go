@@ -4,9 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/lease"
-
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/lease"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -10,11 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/lease"
-
 	"go.uber.org/zap/zaptest"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/lease"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 )

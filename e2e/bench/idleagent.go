@@ -12,13 +12,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/identity"
-
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/prometheus/procfs"
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	ctd "github.com/escher-sched/escher/nodeagent/runtime/containerd"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"

@@ -10,12 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/identity"
-
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
+	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/supervise"

@@ -6,12 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/identity"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/esl"

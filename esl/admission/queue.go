@@ -183,7 +183,7 @@ func (l *line) room(p Queue) int {
 
 // Use makes each task request one of the queue, and a gate of its own if the queue has a rate.
 func (p Queue) Use(g *esl.Group, u esl.Use) error {
-	if err := u.Only(p.Kind(), ""); err != nil {
+	if err := u.Only(p.Kind()); err != nil {
 		return err
 	}
 	g.AskAll(esl.OwnName(u.Name, p.Kind(), ""), esl.One)

@@ -194,8 +194,8 @@ func TestQueuesRefuse(t *testing.T) {
 		}{
 			{[]esl.Policy{esl.Use{Name: "f"}}, `as: is missing: name the flow of the tasks, such as a`},
 			{[]esl.Policy{esl.Use{Name: "f", As: "a", Of: "queue"}}, "name: f is of kind fair-queue, not queue"},
-			{[]esl.Policy{esl.Use{Name: "q", Amount: 2}}, "amount: 2: only a semaphore has amounts, and q is of kind queue"},
-			{[]esl.Policy{esl.Use{Name: "q", As: "a"}}, `as: "a": only a fair-queue has flows, and a fair-share users, and q is of kind queue`},
+			{[]esl.Policy{esl.Use{Name: "q", Amount: 2}}, "amount: 2: q is of kind queue, of which tasks hold no amounts: leave amount out"},
+			{[]esl.Policy{esl.Use{Name: "q", As: "a"}}, `as: "a": q is of kind queue, which has no flows or users: leave as out`},
 			{[]esl.Policy{esl.Use{Name: "f", As: "b"}}, `as: there is no flow "b": use a`},
 			{[]esl.Policy{esl.Use{Name: "q"}, esl.Use{Name: "q2"}}, "two policies of kind queue would let the tasks in"},
 			{[]esl.Policy{esl.Use{Name: "q"}, esl.Use{Name: "q"}}, "the job uses q twice"},

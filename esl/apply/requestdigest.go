@@ -9,7 +9,6 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
-
 	"github.com/escher-sched/escher/types"
 )
 

@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/escher-sched/escher/esl/apply"
-
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/types"
 )
 

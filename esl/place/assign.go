@@ -196,7 +196,9 @@ func (a Assign) move(s *esl.State, plan *esl.Plan, x *assignment, node string) {
 func assignments(s *esl.State) []*assignment {
 	labels := []string{s.Label}
 	if s.Job == "" {
-		labels = esl.UseLabels(s.Label)
+		if former := esl.FormerLabel(s.Label); former != "" {
+			labels = append(labels, former)
+		}
 	}
 	var out []*assignment
 	for _, t := range taskset.Tasks(s) {

@@ -86,7 +86,7 @@ func (p ElasticBalance) Why(s *esl.State, task string) why.Reason {
 
 // Use makes each task request one of the shared resource.
 func (p ElasticBalance) Use(g *esl.Group, u esl.Use) error {
-	if err := u.Only(p.Kind(), ""); err != nil {
+	if err := u.Only(p.Kind()); err != nil {
 		return err
 	}
 	g.OnMany()
@@ -94,9 +94,4 @@ func (p ElasticBalance) Use(g *esl.Group, u esl.Use) error {
 	g.InTurn()
 	g.AskAll(esl.OwnName(u.Name, p.Kind(), ""), esl.One)
 	return nil
-}
-
-// WhyUsed is Why for a task of a job that uses the policy.
-func (p ElasticBalance) WhyUsed(s *esl.State, _ esl.Use, task string) why.Reason {
-	return p.Why(s, task)
 }

@@ -180,7 +180,7 @@ func (p Objective) dotProduct(most map[types.ResourceID]float64) func([]cluster.
 
 // Use makes each task request a resource of its own, which assigns it to a node.
 func (p Objective) Use(g *esl.Group, u esl.Use) error {
-	if err := u.Only(p.Kind(), ""); err != nil {
+	if err := u.Only(p.Kind()); err != nil {
 		return err
 	}
 	AssignEach(g)
@@ -191,6 +191,3 @@ func (p Objective) Use(g *esl.Group, u esl.Use) error {
 func (Objective) OpensFor(s *esl.State, _ esl.Use) esl.Limit {
 	return esl.Limit{Name: s.Own(""), Each: true}
 }
-
-// WhyUsed is Why for a task of a job that uses the policy.
-func (p Objective) WhyUsed(s *esl.State, _ esl.Use, task string) why.Reason { return p.Why(s, task) }

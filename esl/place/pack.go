@@ -193,7 +193,7 @@ func packedNodes(s *esl.State, name string) []*cluster.Node {
 
 // Use makes each task request one of the shared resource.
 func (p Pack) Use(g *esl.Group, u esl.Use) error {
-	if err := u.Only(p.Kind(), ""); err != nil {
+	if err := u.Only(p.Kind()); err != nil {
 		return err
 	}
 	g.OnFew()
@@ -206,6 +206,3 @@ func (p Pack) Use(g *esl.Group, u esl.Use) error {
 func (p Pack) OpensFor(_ *esl.State, u esl.Use) esl.Limit {
 	return esl.Limit{Name: esl.OwnName(u.Name, p.Kind(), "")}
 }
-
-// WhyUsed is Why for a task of a job that uses the policy.
-func (p Pack) WhyUsed(s *esl.State, _ esl.Use, task string) why.Reason { return p.Why(s, task) }

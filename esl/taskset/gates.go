@@ -42,7 +42,13 @@ func GatesAmong(requests types.Requests, job string) (gates, rest types.Requests
 
 // IsGateOf reports whether a resource is a gate of a job, of policies of a kind.
 func IsGateOf(name, job, kind string) bool {
-	return slices.ContainsFunc(esl.UseLabels(kind), func(label string) bool { return strings.HasPrefix(name, job+"."+label) })
+	rest, ok := strings.CutPrefix(name, job)
+	label, dot := strings.CutPrefix(rest, ".")
+	if !ok || !dot {
+		return false
+	}
+	former := esl.FormerLabel(kind)
+	return strings.HasPrefix(label, kind) || former != "" && strings.HasPrefix(label, former)
 }
 
 // IsSharePool reports whether a resource is the pool of a user of a fair-share.

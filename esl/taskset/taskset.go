@@ -190,7 +190,7 @@ func steering(s *esl.State, job, id types.ResourceID) int {
 		label = KindElasticBalance // shared
 	case strings.HasSuffix(string(id), "."+kindPack):
 		label = kindPack
-	case slices.Contains(esl.UseLabels(kindObjective), label):
+	case label == esl.FormerLabel(kindObjective):
 		label = kindObjective
 	case label == kindColocate && rest == ColocateWith:
 		return -1 // fixed by other tasks, whatever this policy wants

@@ -6,9 +6,8 @@ import (
 	"os"
 	"sync"
 
-	"github.com/escher-sched/escher/controlplane/identity"
-
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/types"
 )
 

@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/identity"
-
 	"go.uber.org/zap/zaptest"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"

@@ -9,12 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/identity"
-
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent"

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"github.com/escher-sched/escher/controlplane/identity"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"

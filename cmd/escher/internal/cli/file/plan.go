@@ -19,7 +19,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/apply"
-	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/room"
 	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
@@ -171,7 +170,7 @@ func plannedWhy(c *apply.Change, x *why.Explanation) *why.Explanation {
 			e.Suggestion = types.Textf("Policy preempt evicts tasks of lower priority for it once it is submitted, if it fits then.")
 		}
 	}
-	for _, shared := range policy.RefersTo(builtin.Kinds(), &types.Policies{Job: id, Policies: policies}) {
+	for _, shared := range policy.RefersTo(&types.Policies{Job: id, Policies: policies}) {
 		if policy.MadeUnder(shared, e.Unmet) {
 			e.Suggestion = types.Textf("How much of it there is, policy %s says.", shared)
 		}

@@ -87,8 +87,7 @@ func (k KeptRow) Row() []string {
 
 // kindName returns the name of a policy; for a use, the kind and the id of the shared policy.
 func kindName(p manifest.Policy) string {
-	made, err := esl.Kinds{}.Read(p.Stored())
-	if u, ok := made.(esl.Use); err == nil && ok {
+	if u, ok := esl.UseOf(p.Stored()); ok {
 		return strings.TrimSpace(u.Of + " " + u.Name)
 	}
 	return p.Name
@@ -110,7 +109,6 @@ func PolicyWords(p manifest.Policy) string {
 
 // KeptRows lists the policies of a view of one namespace.
 func KeptRows(view *cluster.View, _ time.Time) []KeptRow {
-	kinds := builtin.Kinds()
 	rows := make(map[string]*KeptRow)
 	for id, c := range view.Policies {
 		if c.V == nil {
@@ -129,7 +127,7 @@ func KeptRows(view *cluster.View, _ time.Time) []KeptRow {
 	}
 	out := make([]KeptRow, 0, len(rows))
 	for id, c := range view.Policies {
-		for _, shared := range RefersTo(kinds, c.V) {
+		for _, shared := range RefersTo(c.V) {
 			if row := rows[shared]; row != nil && row.Shared {
 				row.Jobs = append(row.Jobs, id.ID)
 			}
@@ -153,17 +151,13 @@ func Written(stored []types.Policy) []manifest.Policy {
 }
 
 // RefersTo returns the ids of the shared policies that a job refers to.
-func RefersTo(kinds esl.Kinds, kept *types.Policies) []string {
+func RefersTo(kept *types.Policies) []string {
 	var out []string
 	if kept == nil || kept.Job == "" {
 		return nil
 	}
 	for _, p := range kept.Policies {
-		made, err := kinds.Read(p)
-		if err != nil {
-			continue // of another program
-		}
-		if u, ok := made.(esl.Use); ok && !slices.Contains(out, u.Name) {
+		if u, ok := esl.UseOf(p); ok && !slices.Contains(out, u.Name) {
 			out = append(out, u.Name)
 		}
 	}

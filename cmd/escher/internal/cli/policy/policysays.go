@@ -44,7 +44,7 @@ func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, rev
 		return nil, err
 	}
 	all := s.Kept.Policies
-	for _, shared := range RefersTo(s.Kinds, s.Kept) {
+	for _, shared := range RefersTo(s.Kept) {
 		kept, _, err := KeptAt(ctx, client, shared, revision)
 		if err != nil {
 			return nil, err
@@ -183,7 +183,7 @@ func (s *PolicySaying) waiting() []cluster.ID {
 	if s.Kept.Job == "" {
 		jobs = nil
 		for id, c := range s.View.Policies {
-			if id.Namespace == s.ID.Namespace && slices.Contains(RefersTo(s.Kinds, c.V), s.ID.ID) {
+			if id.Namespace == s.ID.Namespace && slices.Contains(RefersTo(c.V), s.ID.ID) {
 				jobs = append(jobs, id)
 			}
 		}
@@ -206,14 +206,12 @@ func (s *PolicySaying) owners() map[string]string {
 	out := make(map[string]string)
 	for i, name := range esl.Labels(s.Kept.Policies) {
 		policy := s.Kept.Policies[i].Kind
-		if made, err := s.Kinds.Read(s.Kept.Policies[i]); err == nil {
-			if u, ok := made.(esl.Use); ok {
-				policy = u.Of + " " + u.Name
-			}
+		if u, ok := esl.UseOf(s.Kept.Policies[i]); ok {
+			policy = u.Of + " " + u.Name
 		}
 		out[s.ID.ID+"."+name] = policy
 	}
-	for _, shared := range RefersTo(s.Kinds, s.Kept) {
+	for _, shared := range RefersTo(s.Kept) {
 		out[shared] = shared
 		if s.View == nil {
 			continue
@@ -267,7 +265,7 @@ func (s *PolicySaying) withdrawn(policy string) bool {
 	if s.View == nil {
 		return false
 	}
-	for _, shared := range RefersTo(s.Kinds, s.Kept) {
+	for _, shared := range RefersTo(s.Kept) {
 		if policy == shared || strings.HasSuffix(policy, " "+shared) {
 			c := s.View.Policies[cluster.ID{Namespace: s.ID.Namespace, ID: shared}]
 			return c == nil || c.V == nil

@@ -5,14 +5,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/escher-sched/escher/esl/apply"
-
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/images"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/nodeagent/runtime/image"
 	"github.com/escher-sched/escher/types"

@@ -3,11 +3,10 @@ package server
 import (
 	"fmt"
 
-	"github.com/escher-sched/escher/controlplane/identity"
-
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/controlplane/identity"
 )
 
 // NewAdmin returns the group of commands for the administrator of a cluster.
