@@ -15,6 +15,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/identity"
@@ -24,19 +25,32 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// fillEtcd puts foreign keys until etcd refuses, like etcdctl.
+// fillEtcd puts foreign keys until etcd refuses and no defragmentation helps. etcd compares its quota
+// with the size of its file as of the last commit, and the file grows by 16 MiB. So it may refuse
+// while much of the file is free, and a burst of writes may pass it.
 func fillEtcd(t *testing.T, etcd *clientv3.Client) {
 	t.Helper()
-	for _, bytes := range []int{400_000, 4_000} {
-		value := strings.Repeat("x", bytes)
-		for i := 0; ; i++ {
-			if _, err := etcd.Put(t.Context(), fmt.Sprintf("/junk/%d/%d", bytes, i), value); err != nil {
-				if !errors.Is(err, rpctypes.ErrNoSpace) {
-					t.Fatal(err)
-				}
-				break
-			}
+	m := server.NewMaintenance(etcd, 0)
+	value := strings.Repeat("x", 1_000_000)
+	for i := 0; ; i++ {
+		var burst errgroup.Group
+		for k := range 8 {
+			burst.Go(func() error {
+				_, err := etcd.Put(t.Context(), fmt.Sprintf("/junk/%d/%d", i, k), value)
+				return err
+			})
 		}
+		err := burst.Wait()
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, rpctypes.ErrNoSpace) {
+			t.Fatal(err)
+		}
+		if u, err := m.Usage(t.Context()); err == nil && u.Alarm && u.Share() > 1 {
+			return
+		}
+		_ = m.Defragment(t.Context()) // a server may do so, too
 	}
 }
 
