@@ -17,8 +17,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// junk is part of every key planted by the faults, and of no other.
-const junk = "junk"
+// junk is part of every key planted by the faults, and of no other: the random part of an id has no 0.
+const junk = "junk0"
 
 // application is a program that submits tasks to a namespace. An incarnation of it makes its calls,
 // and may die during any of them.
