@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 
 	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
 )
 
 // seeds is the number of seeds that run by default; make seeds runs more, without the race
@@ -75,5 +77,19 @@ func TestSeeds(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestPlanted checks that no random id looks like that of a planted key.
+func TestPlanted(t *testing.T) {
+	for key, want := range map[string]bool{
+		controlplane.TaskKey("b", junk+"5"):              true,
+		controlplane.AliveKey(junk + "12"):               true,
+		controlplane.TaskKey("b", "task-d7kz4xjunk.0"):   false,
+		controlplane.PoliciesKey("b", "task-d7kz4xjunk"): false,
+	} {
+		if got := planted(key); got != want {
+			t.Errorf("%s: got %t, want %t", key, got, want)
+		}
 	}
 }

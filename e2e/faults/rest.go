@@ -123,7 +123,7 @@ func (w *world) leftNow() []audit.Finding {
 	defer w.mu.Unlock()
 	found := append(w.checker.Left(), w.checker.Stuck()...)
 	found = append(found, w.checker.Standing()...)
-	return slices.DeleteFunc(found, func(f audit.Finding) bool { return planted(f.Object + f.Text.String()) })
+	return slices.DeleteFunc(found, func(f audit.Finding) bool { return ofPlanted(f) })
 }
 
 // checkProcesses checks that every process on a machine is bound to it.
