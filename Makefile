@@ -1,7 +1,7 @@
 # Run make without a target for what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test fuzz demo demo-wordcount lint fmt verify bench bench-baseline bench-scenarios deps clean seeds soak
+.PHONY: help build test fuzz demo demo-wordcount demo-training lint fmt verify docs man install bench bench-baseline bench-scenarios deps clean seeds soak
 
 # A static binary: it is put into containers as it is, whatever they hold.
 STATIC := CGO_ENABLED=0 go build -trimpath
@@ -22,17 +22,25 @@ build: ## bin/escher and bin/escher-bench, static
 deps: ## install what tests and demo need (containerd, runc, gcc), or say what
 	@deploy/deps.sh run test
 
-# Packages are tested two at a time: most wait for a disk or a clock, some keep two
-# cores busy alone.
+# Packages are tested three at a time: most wait for a disk or a clock, some keep two
+# cores busy alone. Those that wait longest come first. Two packages run without the race
+# detector, which makes them ten times as slow: the rules about the source, and the simulation,
+# which takes all its steps in one goroutine.
+MODULE := github.com/escher-sched/escher
+SERIAL := $(MODULE)/e2e/laws $(MODULE)/e2e/sim
+FIRST  := $(MODULE)/e2e $(MODULE)/nodeagent/runtime/containerd
+RACED   = $(FIRST) $$(go list ./... | grep -vxF $(SERIAL:%=-e %))
 test: ## every test with the race detector, on real etcd and containerd; needs root
 	@GOAL=$@ deploy/deps.sh root run test
-	CGO_ENABLED=1 tools/test.sh -trimpath -race -p 2 -timeout 30m $(ARGS) $(PKG)
+	$(if $(filter ./...,$(PKG)),go test -trimpath $(ARGS) $(SERIAL))
+	CGO_ENABLED=1 tools/test.sh -trimpath -race -p 3 -timeout 30m $(ARGS) $(if $(filter ./...,$(PKG)),$(RACED),$(PKG))
 
 # 500 seeds: without the race detector, which makes them ten times as slow and finds nothing in
-# what takes its steps one by one.
-seeds: ## 500 seeds of both simulations
-	go test -trimpath -count 1 ./e2e/faults -run TestSeeds -faults.seeds 100
-	go test -trimpath -count 1 ./e2e/sim -run TestSeeds -sim.seeds 400
+# what takes its steps one by one. All three at once: most of each keeps one core busy.
+seeds: ## 500 seeds of both simulations, and every document of the schema's test
+	@printf '%s\n' './e2e/faults -run TestSeeds -faults.seeds 100' './e2e/sim -run TestSeeds -sim.seeds 400' \
+		'./cmd/escher/internal/cli -run TestSchemaAgrees' | \
+	SCHEMA_ALL=1 xargs -P 3 -L 1 go test -trimpath -count 1
 
 # How long each fuzz target runs. What fails is kept below testdata/fuzz of its package, and
 # every later run of the tests begins with it.
@@ -41,7 +49,7 @@ seeds: ## 500 seeds of both simulations
 FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME: decoders, validators, files, handlers
 	@grep -rn --include='*_test.go' '^func Fuzz' . | sed 's,^\./\(.*\)/[^/]*:[0-9]*:func \(Fuzz[A-Za-z]*\).*,\1 \2,' | \
-	xargs -P 2 -L 1 sh -c 'out=$$(go test -trimpath ./$$0 -run "^$$" -fuzz "^$$1$$" -fuzztime $(FUZZTIME) -parallel 1 2>&1) || case "$$out" in *"Failing input"*) echo "$$out"; exit 1;; *"context deadline exceeded"*) ;; *) echo "$$out"; exit 1;; esac; echo "ok  $$0 $$1"'
+	xargs -P 3 -L 1 sh -c 'out=$$(go test -trimpath ./$$0 -run "^$$" -fuzz "^$$1$$" -fuzztime $(FUZZTIME) -parallel 1 2>&1) || case "$$out" in *"Failing input"*) echo "$$out"; exit 1;; *"context deadline exceeded"*) ;; *) echo "$$out"; exit 1;; esac; echo "ok  $$0 $$1"'
 
 demo: ## the demo on real containers; needs root
 	@GOAL=$@ deploy/deps.sh root run
@@ -53,6 +61,29 @@ demo-wordcount: ## MapReduce over 40 MB of English, where the data is; needs roo
 	@deploy/text.sh .cache/text
 	$(STATIC) -o bin/ ./cmd/escher ./examples/...
 	$(DEMO) -text .cache/text/text.txt
+
+demo-training: ## data-parallel training in Python, preempted and killed; needs root
+	@GOAL=$@ deploy/deps.sh root run image
+	@deploy/debian.sh .cache/training/python.tar.gz escher.local/python:3 python3 python3-numpy
+	$(STATIC) -o bin/ ./cmd/escher ./examples/...
+	$(DEMO) -training .cache/training/python.tar.gz
+
+docs: ## the site of the documents, in bin/site; builds Hugo first, which takes minutes once
+	CGO_ENABLED=0 go tool -modfile=tools/hugo.mod hugo --source tools/site --destination $(CURDIR)/bin/site --noBuildLock --cleanDestinationDir --panicOnWarning
+
+man: ## a man page for each command, in bin/man
+	go test -trimpath ./cmd/escher/internal/cli -run TestManPages -man $(CURDIR)/bin/man
+
+# Where make install puts what it installs: below DESTDIR, for packages.
+PREFIX ?= /usr/local
+SHARE   = $(DESTDIR)$(PREFIX)/share
+install: build man ## binaries, man pages and completions, below PREFIX
+	install -Dt $(DESTDIR)$(PREFIX)/bin bin/escher bin/escher-bench
+	install -Dm 644 -t $(SHARE)/man/man1 bin/man/*.1
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	bin/escher completion bash > $(SHARE)/bash-completion/completions/escher
+	bin/escher completion zsh > $(SHARE)/zsh/site-functions/_escher
+	bin/escher completion fish > $(SHARE)/fish/vendor_completions.d/escher.fish
 
 lint: ## golangci-lint, by .golangci.yml
 	$(LINT) run ./...

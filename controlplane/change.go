@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math/rand/v2"
@@ -45,8 +46,7 @@ func (c *Change) IfUnchanged(key string, revision int64) {
 	c.compare(Compare{Key: key, Target: ModRevision, Revision: revision})
 }
 
-// IfCreated makes the change depend on the key's CreateRevision being revision; 0 means the key is
-// absent.
+// IfCreated is IfUnchanged for the CreateRevision of the key.
 func (c *Change) IfCreated(key string, revision int64) {
 	c.compare(Compare{Key: key, Target: CreateRevision, Revision: revision})
 }
@@ -110,6 +110,7 @@ func (c *Change) Put(key string, m types.Message) int { return c.PutOn(key, m, 0
 // PutOn writes m under key, on a lease.
 func (c *Change) PutOn(key string, m types.Message, lease LeaseID) int {
 	value := c.encode(m)
+	c.txn.Invalid = cmp.Or(c.txn.Invalid, types.CheckSize(key, m, len(value)))
 	c.write(Op{Key: key, Value: value, Lease: lease})
 	return len(value)
 }
@@ -294,20 +295,13 @@ func (r ReadSet) compare(c *Change) {
 	}
 }
 
-// changed returns a Conflict that names the first found key with another revision than in r; nil if
-// there is none.
+// changed returns a Conflict, caused by types.KeyChanged, for the first found key with another revision
+// than in r; nil if there is none.
 func (r ReadSet) changed(found []KV) error {
 	for _, kv := range found {
-		was, ok := r[kv.Key]
-		switch {
-		case !ok || was == kv.ModRevision:
-			continue
-		case was == 0:
-			return types.Errorf(types.Conflict, "%s was absent and was created at revision %d: read again, decide again", kv.Key, kv.ModRevision)
-		case kv.ModRevision == 0:
-			return types.Errorf(types.Conflict, "%s of revision %d was deleted: read again, decide again", kv.Key, was)
+		if was, ok := r[kv.Key]; ok && was != kv.ModRevision {
+			return types.Errorf(types.Conflict, "%w: read again, decide again", types.KeyChanged{Key: kv.Key, Was: was, Is: kv.ModRevision})
 		}
-		return types.Errorf(types.Conflict, "%s moved from revision %d to %d: read again, decide again", kv.Key, was, kv.ModRevision)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/relabel"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -193,6 +194,21 @@ func administratorGuards() []clientGuard {
 			_, err := c.Cordon(ctx, "n1", types.Cordon{Reason: "mine"})
 			return err
 		}, func(w *world) { w.delete(controlplane.NodeKey("n1")) }, exists(cordon, "there is no such node")},
+		{"label node", controlplane.NodeKey("n1"), one, func(ctx context.Context, c *controlplane.Client) error {
+			_, _, err := relabel.Node(ctx, c.Store(), "n1", relabel.Change{Add: []types.Label{{Name: "team", Value: "x"}}})
+			return err
+		}, func(w *world) {
+			w.put(controlplane.NodeKey("n1"), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 1000})})
+		}, func(w *world) string {
+			var n types.Node
+			switch w.get(controlplane.NodeKey("n1"), &n); {
+			case n.Capacity.Get("cpu") != 1000:
+				return "the capacity that the agent has registered is gone"
+			case n.Label("team") != "x":
+				return "the label is gone"
+			}
+			return ""
+		}},
 		{"declare dead", controlplane.AliveKey("n1"), away, func(ctx context.Context, c *controlplane.Client) error {
 			return c.DeclareDead(ctx, "n1", "burnt")
 		}, back, exists(cordon, "the node is alive")},

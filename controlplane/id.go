@@ -56,33 +56,44 @@ func isTag(added string) bool {
 const siblingSeparator = "."
 
 // siblingIDs makes the ids of tasks launched together. Tasks of one name share a tag and are
-// numbered. So one compare of a range shows that all of these ids are free: see launch.add.
+// numbered, those of an array by their indices. So one compare of a range shows that all of these
+// ids are free: see launch.add.
 type siblingIDs struct {
 	tag string
 	// count is the number of tasks of each name, next the number of them that have an id.
 	count, next map[string]int
+	// array reports whether they are an array; last is the largest index.
+	array bool
+	last  int
 }
 
 func newSiblingIDs(tasks []Submission, tag string) *siblingIDs {
-	k := &siblingIDs{tag: tag, count: make(map[string]int), next: make(map[string]int)}
+	k := &siblingIDs{tag: tag, count: make(map[string]int), next: make(map[string]int), array: true}
+	seen := make(map[int]bool)
 	for i := range tasks {
+		t := &tasks[i].Task
 		if tasks[i].ID == "" {
-			k.count[idStem(tasks[i].Task.Name)]++
+			k.count[idStem(t.Name)]++
 		}
+		k.array = k.array && t.Count > 0 && !seen[t.Index]
+		seen[t.Index], k.last = true, max(k.last, t.Index)
 	}
 	return k
 }
 
-// id returns the id of the next task of a name, and the prefix that only its siblings share. The
-// prefix is empty for the only task of a name.
-func (k *siblingIDs) id(name string) (id, siblings string) {
-	stem := idStem(name)
-	width := len(strconv.Itoa(k.count[stem] - 1))
-	siblings = stem + k.tag + siblingSeparator
-	if k.count[stem] == 1 || len(siblings)+width > types.MaxName {
-		return NewID(name), ""
+// id returns the id of the next task, and the prefix that only its siblings share. The prefix is
+// empty for the only task of a name, unless it is an array.
+func (k *siblingIDs) id(t *types.Task) (id, siblings string) {
+	stem := idStem(t.Name)
+	n, last := k.next[stem], k.count[stem]-1
+	if k.array {
+		n, last = t.Index, k.last
 	}
-	n := k.next[stem]
+	width := len(strconv.Itoa(last))
+	siblings = stem + k.tag + siblingSeparator
+	if k.count[stem] == 1 && !k.array || len(siblings)+width > types.MaxName {
+		return NewID(t.Name), ""
+	}
 	k.next[stem]++
 	return siblings + fmt.Sprintf("%0*d", width, n), siblings
 }

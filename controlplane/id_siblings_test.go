@@ -154,3 +154,33 @@ func TestFirstKnowsSiblings(t *testing.T) {
 		t.Errorf("two more came: %v", err)
 	}
 }
+
+// TestArrayIDs: the ids of an array end in its indices, unless one is there twice.
+func TestArrayIDs(t *testing.T) {
+	c, err := controlplane.New(memstore.New(), "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(index int) controlplane.Submission {
+		s := named("part")
+		s.Task.Index, s.Task.Count = index, 3
+		return s
+	}
+	for want, tasks := range map[string][]controlplane.Submission{
+		"07 10 12": {at(7), at(10), at(12)},
+		"0 1 2":    {at(7), at(10), at(7)},
+		"4":        {at(4)},
+	} {
+		got, err := c.LaunchJob(t.Context(), controlplane.Job{Name: "part", Tasks: tasks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ends []string
+		for _, id := range got.Tasks {
+			ends = append(ends, id[strings.LastIndexByte(id, '.')+1:])
+		}
+		if strings.Join(ends, " ") != want {
+			t.Errorf("ids %q, want them to end in %s", got.Tasks, want)
+		}
+	}
+}

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/types"
 )
 
 // kinds lists every kind of key; TestEveryKindIsThere keeps it complete.
 func kinds() []controlplane.Kind {
 	var all []controlplane.Kind
-	for _, a := range controlplane.AccessTable() {
+	for _, a := range writers.Table() {
 		all = append(all, a.Kind)
 	}
 	return all
@@ -95,10 +96,10 @@ func TestEveryKindIsThere(t *testing.T) {
 	}
 }
 
-func TestAccessTableHasEveryKindOnce(t *testing.T) {
+func TestWritersTableHasEveryKindOnce(t *testing.T) {
 	seen := make(map[controlplane.Kind]int)
-	known := []controlplane.Writer{controlplane.Agent, controlplane.Application, controlplane.Scheduler, controlplane.Server, controlplane.Administrator}
-	for _, a := range controlplane.AccessTable() {
+	known := []writers.Writer{writers.Agent, writers.Application, writers.Scheduler, writers.Server, writers.Administrator}
+	for _, a := range writers.Table() {
 		seen[a.Kind]++
 		if len(a.Put) == 0 || len(a.Delete) == 0 {
 			t.Errorf("%s: no writer may put (%v) or delete (%v) it", a.Kind, a.Put, a.Delete)

@@ -18,6 +18,8 @@ type Job struct {
 	GeneratedID bool
 	// Name is a label.
 	Name string
+	// Labels are its labels. Each task has them too, unless it has its own value.
+	Labels []types.Label
 	// Tasks are the tasks of the job, at least one.
 	Tasks []Submission
 	// Session, unless empty, is the session that owns the tasks: LaunchJob sets it in each.
@@ -100,8 +102,10 @@ type launch struct {
 	c     *Client
 	jobID string
 	job   *types.Job
-	tasks []submission
-	specs *specs
+	// jobBytes is the size of job.
+	jobBytes int
+	tasks    []submission
+	specs    *specs
 
 	// alone is the condition of Job.NoneSince; nil means none.
 	alone *first
@@ -131,7 +135,11 @@ type launch struct {
 func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
 	stamp, action := time.Now().UnixNano(), "launch"
 	job, tag := withID(job)
-	made, specs, err := prepare(tasks, tag, c.store.Limits(), stamp)
+	var labels []types.Label
+	if job != nil {
+		labels = job.Labels
+	}
+	made, specs, err := prepare(tasks, tag, labels, c.store.Limits(), stamp)
 	errs := []error{err}
 	e := &launch{c: c, tasks: made, specs: specs, taken: make(map[string]int64)}
 	if job != nil {
@@ -148,6 +156,12 @@ func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
 		}
 		// No later call can continue a launch whose ids were made here.
 		e.resumable = e.resumable && tasks[i].ID != ""
+	}
+	if job != nil {
+		if err := e.number(tasks); err != nil {
+			return nil, types.Errorf(types.Invalid, "%s: %w", action, err)
+		}
+		e.jobBytes = len(types.Encode(0, e.job))
 	}
 	return e, nil
 }
@@ -177,6 +191,7 @@ func (e *launch) setJob(job Job, stamp int64) error {
 	if job.Name != "" {
 		errs = append(errs, types.ValidateName("job.name", job.Name))
 	}
+	errs = append(errs, types.ValidateLabels("job.labels", job.Labels))
 	if job.Session != "" {
 		errs = append(errs, types.ValidateName("job.session", job.Session))
 	}
@@ -187,7 +202,7 @@ func (e *launch) setJob(job Job, stamp int64) error {
 	case job.NoneSince != 0:
 		e.alone = &first{Jobs, e.c.ns, job.Name, job.NoneSince}
 	}
-	e.job = &types.Job{Name: job.Name, Tasks: len(e.tasks), Submitted: stamp, RequestDigest: job.RequestDigest}
+	e.job = &types.Job{Name: job.Name, Tasks: len(e.tasks), Submitted: stamp, RequestDigest: job.RequestDigest, Labels: types.MergeLabels(nil, job.Labels)}
 	return invalid(errs)
 }
 
@@ -255,7 +270,7 @@ func (e *launch) bytesWith(change *Change) int {
 	}
 	t := e.tasks[e.end].task
 	e.scratch = types.AppendEncode(e.scratch[:0], 0, t)
-	return change.bytes + len(e.scratch) + e.specs.bytes[t.Spec] + 4*(maxKeyBytes+entryBytes)
+	return change.bytes + e.jobBytes + len(e.scratch) + e.specs.bytes[t.Spec] + 4*(maxKeyBytes+entryBytes)
 }
 
 // allowed checks the tasks against the budget of their namespace.
@@ -413,7 +428,9 @@ func (e *launch) acceptTask(ctx context.Context, s Store, k Key) error {
 			continue
 		}
 		same := *mine.task
-		same.Submitted = t.Submitted
+		if same.Submitted = t.Submitted; t.Count == 0 { // an older client began the launch
+			same.Index, same.Count = 0, 0
+		}
 		if types.Same(kv.Value, &same) {
 			e.taken[kv.Key] = kv.ModRevision
 			return nil

@@ -3,6 +3,7 @@ package controlplane_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,42 @@ func TestLaunchSeveralIsAJob(t *testing.T) {
 }
 
 // All tasks of a job, however many, become visible at once: its key is written last.
+// TestLaunchWithLabels stores the labels of a job with the job and with its tasks, in order.
+func TestLaunchWithLabels(t *testing.T) {
+	w := newWorld(t)
+	tasks := several(2)
+	tasks[1].Task.Labels = []types.Label{{Name: "team", Value: "speech"}, {Name: "stage", Value: "dev"}}
+	labels := []types.Label{{Name: "team", Value: "vision"}, {Name: "env", Value: "a"}}
+	got, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "train", Labels: labels, Tasks: tasks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var job types.Job
+	if w.get(controlplane.JobKey("team", got.Job), &job); types.LabelsText(job.Labels) != "env=a,team=vision" {
+		t.Error(job.Labels)
+	}
+	for i, want := range []string{"env=a,team=vision", "env=a,stage=dev,team=speech"} {
+		var task types.Task
+		if w.get(controlplane.TaskKey("team", got.Tasks[i]), &task); types.LabelsText(task.Labels) != want {
+			t.Errorf("%s, want %s", types.LabelsText(task.Labels), want)
+		}
+	}
+	var many []types.Label
+	for i := range types.MaxLabels {
+		many = append(many, types.Label{Name: fmt.Sprint("k", i)})
+	}
+	for want, job := range map[string]controlplane.Job{
+		`job.labels.team: "my team" contains ' '`:    {Labels: []types.Label{{Name: "team", Value: "my team"}}, Tasks: several(1)},
+		`job.labels.a: is given twice`:               {Labels: []types.Label{{Name: "a"}, {Name: "a", Value: "b"}}, Tasks: several(1)},
+		`tasks[1]: labels: has 258: at most 256 are`: {Labels: many, Tasks: tasks},
+		`tasks[0]: labels: "a b" contains ' '`:       {Tasks: []controlplane.Submission{{Task: types.Task{Labels: []types.Label{{Name: "a b"}}}, Spec: busybox()}}},
+	} {
+		if _, err := w.LaunchJob(t.Context(), job); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 func TestLaunchOfAJobInParts(t *testing.T) {
 	w := newWorld(t)
 	got, err := w.LaunchJob(t.Context(), controlplane.Job{ID: "sweep-1", Name: "sweep", Tasks: several(10000)})
@@ -246,4 +283,78 @@ func (w *world) writes(key string) int {
 		}
 	}
 	return n
+}
+
+// TestLaunchNumbersTasks gives the tasks of a job their index and count, and lists the members of a
+// job with peers.
+func TestLaunchNumbersTasks(t *testing.T) {
+	w := newWorld(t)
+	long := strings.Repeat("n", types.MaxName)
+	for name, c := range map[string]struct {
+		peers   types.Peers
+		name    string
+		tasks   int
+		given   bool
+		members bool
+	}{
+		"a job":               {tasks: 3, name: "a"},
+		"a job of one":        {tasks: 1, name: "b"},
+		"a job with peers":    {peers: types.WholePeers, tasks: 12, name: "c", members: true},
+		"names of 63 bytes":   {peers: types.RunningPeers, tasks: 3, name: long, members: true},
+		"the index was given": {tasks: 2, name: "d", given: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := busybox()
+			spec.Peers = c.peers
+			tasks := make([]controlplane.Submission, c.tasks)
+			for i := range tasks {
+				tasks[i] = controlplane.Submission{Task: types.Task{Name: c.name}, Spec: spec}
+				if c.given {
+					tasks[i].Task.Index, tasks[i].Task.Count = 7+i, 10
+				}
+			}
+			got, err := w.LaunchJob(t.Context(), controlplane.Job{Name: "j", Tasks: tasks})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, id := range got.Tasks {
+				var task types.Task
+				index, count := i, c.tasks
+				if c.given {
+					index, count = 7+i, 10
+				}
+				if !w.get(controlplane.TaskKey("team", id), &task) || task.Index != index || task.Count != count {
+					t.Errorf("%s is number %d of %d", id, task.Index, task.Count)
+				}
+			}
+			var job types.Job
+			if !w.get(controlplane.JobKey("team", got.Job), &job) || c.members != slices.Equal(job.Members, got.Tasks) {
+				t.Errorf("the members are %v", job.Members)
+			}
+		})
+	}
+	spec := busybox()
+	many := several(types.MaxPeers + 1)
+	for i := range many {
+		many[i].Spec = spec
+	}
+	spec.Peers = types.RunningPeers
+	_, err := w.Launch(t.Context(), many...)
+	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "spec.peers: the job has 1025 tasks") {
+		t.Error(err)
+	}
+	spec.Peers = types.WholePeers
+	large, err := w.LaunchJob(t.Context(), controlplane.Job{Name: "large", Tasks: many})
+	var job types.Job
+	if err != nil || !w.get(controlplane.JobKey("team", large.Job), &job) || !slices.Equal(job.Members, large.Tasks[:1]) {
+		t.Errorf("%v: of a large job the first task alone is listed: %v", err, job.Members)
+	}
+	one := one("only")
+	if _, err := w.Launch(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	var task types.Task
+	if !w.get(controlplane.TaskKey("team", "only"), &task) || task.Count != 0 {
+		t.Errorf("a task without a job has the count %d", task.Count)
+	}
 }

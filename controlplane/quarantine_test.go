@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/identity"
+	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -47,7 +48,7 @@ func (w *world) plantJunk() []string {
 			}
 		}
 	}
-	for _, a := range controlplane.AccessTable() {
+	for _, a := range writers.Table() {
 		if !slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, controlplane.Prefix(a.Kind)) }) {
 			w.t.Errorf("there is no junk below %s", controlplane.Prefix(a.Kind))
 		}

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/types"
@@ -13,7 +14,7 @@ import (
 // works in parts of a few dozen tasks. Precondition: a task has not ended; its part is not deleted.
 // Missing tasks are no error.
 func (c *Client) Remove(ctx context.Context, ids ...string) error {
-	return c.remove(ctx, "", ids)
+	return c.remove(ctx, KV{}, ids)
 }
 
 // RemoveJob deletes a job and all its tasks, which must have ended; id is the full id. It returns
@@ -27,7 +28,6 @@ func (c *Client) RemoveJob(ctx context.Context, id string) (int, error) {
 	if kv.ModRevision == 0 {
 		return 0, types.Errorf(types.NotFound, "there is no job %s in namespace %s", id, c.ns)
 	}
-	// The job exists, so no further task joins it.
 	tasks, _, err := c.Tasks(ctx)
 	if err != nil {
 		return 0, err
@@ -46,20 +46,20 @@ func (c *Client) RemoveJob(ctx context.Context, id string) (int, error) {
 	if busy > 0 {
 		return 0, types.Errorf(types.Precondition, "remove job %s: %d of its %d tasks have not ended: stop it first", id, busy, len(ids))
 	}
-	return len(ids), c.remove(ctx, id, ids)
+	return len(ids), c.remove(ctx, kv, ids)
 }
 
-// remove deletes in parts. The job goes with the last tasks, because it makes its tasks visible.
-func (c *Client) remove(ctx context.Context, job string, ids []string) error {
-	const each = 3 // compares of a task, and some reserve
-	part := max(1, c.store.Limits().Ops/each)
+const removeCompares = 3 // those of a task, and some reserve
+
+// remove deletes in parts. The job, if any, goes last, and unchanged: no task has joined it.
+func (c *Client) remove(ctx context.Context, job KV, ids []string) error {
+	part := max(1, c.store.Limits().Ops/removeCompares)
 	for {
 		e := &remove{c: c, ids: ids[:min(part, len(ids))]}
-		ids = ids[len(e.ids):]
-		if len(ids) == 0 {
+		if ids = ids[len(e.ids):]; len(ids) == 0 {
 			e.job = job
 		}
-		if len(e.ids) > 0 || e.job != "" {
+		if len(e.ids) > 0 || e.job.Key != "" {
 			if _, err := perform(ctx, c.store, nil, e); err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func (c *Client) remove(ctx context.Context, job string, ids []string) error {
 type remove struct {
 	c   *Client
 	ids []string
-	job string
+	job KV // as read when its tasks were listed
 }
 
 func (e *remove) verb() string {
@@ -101,15 +101,19 @@ func (e *remove) draw(ctx context.Context, s Store, change *Change) error {
 		change.Delete(TaskKey(e.c.ns, id))
 		change.Delete(StatusKey(e.c.ns, id))
 	}
-	if e.job == "" {
+	if e.job.Key == "" {
 		return nil
 	}
-	kv, err := Get(ctx, s, JobKey(e.c.ns, e.job))
-	if err == nil && kv.ModRevision != 0 {
-		change.IfUnchanged(kv.Key, kv.ModRevision)
-		change.Delete(kv.Key)
+	kv, err := Get(ctx, s, e.job.Key)
+	switch {
+	case err != nil || kv.ModRevision == 0:
+		return err
+	case kv.ModRevision > e.job.ModRevision:
+		return types.Errorf(types.Conflict, "an update has changed the job: try again")
 	}
-	return err
+	change.IfUnchanged(kv.Key, kv.ModRevision)
+	change.Delete(kv.Key)
+	return nil
 }
 
 func (e *remove) refused(context.Context, Store, []KV) error { return nil }
@@ -142,14 +146,10 @@ func (c *Client) abandon(ctx context.Context, job, first string, revision int64)
 			left = append(left, kv)
 		}
 	}
-	const each = 3 // compares of a task, and some reserve
-	part := max(1, c.store.Limits().Ops/each)
-	for len(left) > 0 {
-		n := min(part, len(left))
-		if err := c.deleteUnseen(ctx, job, left[:n]); err != nil {
+	for part := range slices.Chunk(left, max(1, c.store.Limits().Ops/removeCompares)) {
+		if err := c.deleteUnseen(ctx, job, part); err != nil {
 			return err
 		}
-		left = left[n:]
 	}
 	return nil
 }

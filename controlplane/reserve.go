@@ -74,7 +74,7 @@ func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
 	e.c.ifInBudget(change)
 	n, err := e.c.settings(ctx, s, change, e.guesses)
 	if err == nil {
-		err = allows(n, e.ns, "", e.r.Priority, e.r.Accumulate)
+		err = allows(n, e.ns, "", e.r.Priority, e.r.Accumulate || e.r.Directed())
 	}
 	if e.guesses = false; err != nil {
 		return err
@@ -113,8 +113,8 @@ func (e *reserve) check(ctx context.Context, s Store) error {
 	if err := e.nodesKnown(nodes); err != nil {
 		return err
 	}
-	if e.r.AtOnce {
-		return handOverFits(e.r.Bundles, s.Limits())
+	if e.r.HandsOver() {
+		return handOverFits(e.r.Collect.On, s.Limits())
 	}
 	return nil
 }
@@ -137,12 +137,11 @@ func (e *reserve) nodesKnown(nodes []KV) error {
 	return invalid(errs)
 }
 
-// handOverFits refuses bundles that collect at once on more nodes than one transaction can hand
-// over.
-func handOverFits(bundles []types.Bundle, limits Limits) error {
+// handOverFits refuses to collect on more nodes than one transaction can hand over.
+func handOverFits(on []string, limits Limits) error {
 	nodes := make(map[string]struct{})
-	for _, b := range bundles {
-		nodes[b.Node] = struct{}{}
+	for _, node := range on {
+		nodes[node] = struct{}{}
 	}
 	size := HandOverCompares(len(nodes), 1) // the caller has checked the other keys it relies on
 	if size <= limits.Ops {

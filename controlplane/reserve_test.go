@@ -45,8 +45,8 @@ func TestReserveAndUnreserve(t *testing.T) {
 func TestReserveRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1")
-	unknown, session, both, policy, itself := bundles(2), bundles(1), bundles(1), bundles(1), bundles(1)
-	policy.Policy, itself.ForItself = "q", true
+	unknown, session, both, policy, nowhere := bundles(2), bundles(1), bundles(1), bundles(1), bundles(1)
+	policy.Policy, nowhere.Collect = "q", &types.Collect{HandOver: true}
 	unknown.Bundles[1].Node = "n9"
 	session.Session = "s-1"
 	both.Bundles[0].Requests[0].Amount = 0
@@ -59,7 +59,7 @@ func TestReserveRefuses(t *testing.T) {
 		"id":      {"a b", both, types.Invalid, []string{"id: ", "bundles[0].requests.cpu: 0"}},
 		"empty":   {"train", types.Reservation{}, types.Invalid, []string{"bundles: is empty"}},
 		"policy":  {"train", policy, types.Precondition, []string{`policy: there is no policy "q"`}},
-		"itself":  {"train", itself, types.Invalid, []string{"atOnce: is false, but forItself is set"}},
+		"nowhere": {"train", nowhere, types.Invalid, []string{"collect.on: has 0 nodes for 1 bundles"}},
 		"node":    {"train", unknown, types.Invalid, []string{`bundles[1].node: "n9" is unknown`, "such as n1"}},
 		"session": {"train", session, types.Precondition, []string{`no session "s-1"`}},
 	} {
@@ -71,7 +71,7 @@ func TestReserveRefuses(t *testing.T) {
 }
 
 // A reservation may span any number of nodes, whatever the limit of operations, unless it collects
-// at once: the hand-over is one transaction.
+// for its job: the hand-over is one transaction.
 func TestReserveLargerThanATransaction(t *testing.T) {
 	w := newWorld(t, memstore.WithLimits(controlplane.Limits{Ops: 128, Bytes: 1536 << 10}))
 	for i := range 40 {
@@ -90,7 +90,12 @@ func TestReserveLargerThanATransaction(t *testing.T) {
 		}
 	}
 	some, many := on(28), on(29)
-	some.Accumulate, some.AtOnce, many.Accumulate, many.AtOnce = true, true, true, true
+	some.Collect, many.Collect = types.NewCollect(some.Bundles, true), types.NewCollect(many.Bundles, true)
+	kept := on(40)
+	kept.Collect = types.NewCollect(kept.Bundles, false)
+	if err := w.Reserve(t.Context(), "kept", kept); err != nil {
+		t.Error(err)
+	}
 	if err := w.Reserve(t.Context(), "some", some); err != nil {
 		t.Error(err)
 	}

@@ -35,7 +35,7 @@ func (c *Client) ResolveKind(ctx context.Context, kind Kind, prefix string) (str
 	case len(ids) == 1, len(ids) > 1 && ids[0] == prefix:
 		return ids[0], nil
 	case len(ids) > 1:
-		return "", types.Errorf(types.Invalid, "%s: %q is ambiguous%s: give more of one of %s", what.kind, prefix, what.where, listing(ids))
+		return "", types.Errorf(types.Invalid, "%s: %q is ambiguous%s: write more of the name of one of %s", what.kind, prefix, what.where, listing(ids))
 	}
 	return "", c.missing(ctx, kind, prefix)
 }

@@ -255,7 +255,7 @@ func (e *set) planEvery(ctx context.Context, s Store) ([]write, error) {
 		}
 	}
 	if matching == 0 && want != nil && !e.opts.Future {
-		return nil, types.Errorf(types.Precondition, "where.labels: none of %d nodes has %s: correct it, or allow labels of future nodes", len(all), labelTexts(e.where.Labels))
+		return nil, types.Errorf(types.Precondition, "where.labels: none of %d nodes has %s: correct it, or allow labels of future nodes", len(all), types.LabelsText(e.where.Labels))
 	}
 	return writes, nil
 }
@@ -276,5 +276,5 @@ func (e *set) sameSelector(kv KV) error {
 	if r.Selector != nil {
 		on.Labels = r.Selector.Labels
 	}
-	return types.Errorf(types.Precondition, "where.labels: it is %s, not with %s: remove it with those labels, or on every node", on, labelTexts(e.where.Labels))
+	return types.Errorf(types.Precondition, "where.labels: it is %s, not with %s: remove it with those labels, or on every node", on, types.LabelsText(e.where.Labels))
 }

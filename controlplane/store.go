@@ -80,6 +80,8 @@ type ListOptions struct {
 	// Prefix selects all keys that begin with it; Key selects a single key.
 	Prefix string
 	Key    string
+	// Keys selects single keys, at most Limits.Ops of them; only Revision applies to them.
+	Keys []string
 	// After continues a listing: it selects only greater keys.
 	After string
 	// Limit bounds the number of keys of a page; 0 means no bound.
@@ -93,10 +95,9 @@ type ListOptions struct {
 
 // A Page is the result of List.
 type Page struct {
-	// KVs are in the order of their keys.
+	// KVs are in the order of their keys, or of ListOptions.Keys.
 	KVs []KV
-	// Revision is the revision read: the requested one, or that of the store for an unpinned
-	// listing.
+	// Revision is the revision read: the requested one, or that of the store if none was requested.
 	Revision int64
 	// More reports whether Limit cut the listing short.
 	More bool
@@ -108,10 +109,11 @@ type Txn struct {
 	Compares []Compare
 	// Ops are applied together, at one revision.
 	Ops []Op
-	// Sent, unless nil, is called when the transaction is on its way. A caller that waits for it
-	// before it sends the next transaction keeps their order, with rare exceptions. It is never
-	// called for a transaction that was not sent, and several times for one sent again.
+	// Sent, unless nil, is called when the transaction is on its way, each time it is sent. A caller
+	// that waits for it before it sends the next transaction keeps their order, with rare exceptions.
 	Sent func()
+	// Invalid, unless nil, is why the store must refuse the transaction: no reader takes a value of it.
+	Invalid error
 }
 
 // Guarded reports whether applying the transaction makes one of its own compares fail, so that a

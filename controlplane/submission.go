@@ -15,8 +15,8 @@ type Submission struct {
 	// ID is unique in its namespace, forever. Empty means an id made of Task.Name, with a number if
 	// the launch has several tasks of that name.
 	ID string
-	// Task holds the intent. Launch sets Job and Submitted, and also Task.Spec if Spec below is
-	// given.
+	// Task holds the intent. Launch sets Job and Submitted; of a job also Index and Count, unless
+	// Count is given; and Task.Spec if Spec below is given.
 	Task types.Task
 	// Spec is the program to run; tasks may share it. nil means the stored spec that Task.Spec
 	// names.
@@ -61,9 +61,9 @@ func (s *specs) add(spec *types.Spec) (string, error) {
 	return digest, nil
 }
 
-// prepare checks submissions and makes the missing ids. Tasks of one name share the tag. The error
-// names all problems.
-func prepare(tasks []Submission, tag string, limits Limits, stamp int64) ([]submission, *specs, error) {
+// prepare checks submissions, adds labels, and makes the missing ids. Tasks of one name share the
+// tag. The error names all problems.
+func prepare(tasks []Submission, tag string, labels []types.Label, limits Limits, stamp int64) ([]submission, *specs, error) {
 	if len(tasks) == 0 {
 		return nil, nil, types.Errorf(types.Invalid, "tasks: is empty: give at least one")
 	}
@@ -73,7 +73,7 @@ func prepare(tasks []Submission, tag string, limits Limits, stamp int64) ([]subm
 	siblings := newSiblingIDs(tasks, tag)
 	var errs []error
 	for i := range tasks {
-		s, err := tasks[i].prepare(all, siblings, limits, stamp)
+		s, err := tasks[i].prepare(all, siblings, labels, limits, stamp)
 		if ids[s.id] {
 			err = types.Errorf(types.Invalid, "id: %q is given twice: ids are unique", s.id)
 		}
@@ -88,15 +88,15 @@ func prepare(tasks []Submission, tag string, limits Limits, stamp int64) ([]subm
 }
 
 // prepare checks one submission.
-func (s *Submission) prepare(all *specs, ids *siblingIDs, limits Limits, stamp int64) (submission, error) {
+func (s *Submission) prepare(all *specs, ids *siblingIDs, labels []types.Label, limits Limits, stamp int64) (submission, error) {
 	task := s.Task
-	task.Submitted = stamp
+	task.Submitted, task.Labels = stamp, types.MergeLabels(labels, task.Labels)
 	errs := []error{task.Validate()}
 	switch {
 	case s.Spec != nil:
 		digest, err := all.add(s.Spec)
 		task.Spec = digest
-		errs = append(errs, err, task.ValidateImplied(s.Spec), task.ValidateWarning(s.Spec))
+		errs = append(errs, err, task.ValidateImplied(s.Spec), task.ValidateMemory(s.Spec), task.ValidateWarning(s.Spec), task.ValidateInput(s.Spec))
 	case len(task.Spec) != hex.EncodedLen(sha256.Size) || strings.Trim(task.Spec, "0123456789abcdef") != "":
 		errs = append(errs, types.Errorf(types.Invalid, "spec: %q is not a digest: give the spec to run", task.Spec))
 	}
@@ -108,47 +108,13 @@ func (s *Submission) prepare(all *specs, ids *siblingIDs, limits Limits, stamp i
 	}
 	id, siblings := s.ID, ""
 	if id == "" {
-		id, siblings = ids.id(task.Name)
+		id, siblings = ids.id(&task)
 	} else {
 		errs = append(errs, types.ValidateName("id", id))
 	}
-	if n := bindCompares(&task); n > limits.Ops {
+	if n := task.BindCompares(); n > limits.Ops {
 		errs = append(errs, types.Errorf(types.Invalid, "requests: binding it may take %d compares, and the store takes %d at once: "+
 			"request fewer ephemeral resources, or run etcd with a larger --max-txn-ops", n, limits.Ops))
 	}
 	return submission{id, siblings, &task}, invalid(errs)
-}
-
-// The compares that binding a task may need.
-const (
-	// fixedCompares counts the task, its status and its namespace, and of the node: itself, its
-	// allocated key, session, cordon and devices.
-	fixedCompares = 8
-	// ephemeralCompares counts, for a resource: the node's own key; that of every node, or of the
-	// cluster; a provided key; a provider and its report.
-	ephemeralCompares = 5
-)
-
-// bindCompares returns the largest number of compares that binding the task may need, over its
-// alternatives.
-func bindCompares(t *types.Task) int {
-	most := requestCompares(t.Requests)
-	for _, a := range t.Alternatives {
-		most = max(most, requestCompares(t.Requests.Plus(a.Requests)))
-	}
-	return fixedCompares + most
-}
-
-// requestCompares returns the share of the requests in bindCompares.
-func requestCompares(r types.Requests) int {
-	n := 0
-	for _, x := range r {
-		switch {
-		case strings.Contains(x.Name, "@"):
-			n++ // the grant
-		case !types.IsPhysical(x.Name):
-			n += ephemeralCompares
-		}
-	}
-	return n
 }

@@ -39,7 +39,7 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	for prefix, says := range map[string]string{
-		"web-":   `"web-" is ambiguous in namespace team: give more of one of web-1, web-10, web-2`,
+		"web-":   `"web-" is ambiguous in namespace team: write more of the name of one of web-1, web-10, web-2`,
 		"web-77": `no task "web-77" in namespace team: did you mean web-1 or web-10 or web-2?`,
 		"zebra":  `no task "zebra" in namespace team: list all tasks`,
 		"dc":     `did you mean db-7?`,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -47,17 +46,9 @@ func (w Where) String() string {
 	case w.once():
 		return fmt.Sprintf("on %d nodes", len(w.Nodes))
 	case len(w.Labels) > 0:
-		return "on every node with " + labelTexts(w.Labels)
+		return "on every node with " + types.LabelsText(w.Labels)
 	}
 	return "on every node"
-}
-
-func labelTexts(labels []types.Label) string {
-	texts := make([]string, len(labels))
-	for i, l := range labels {
-		texts[i] = l.Name + "=" + l.Value
-	}
-	return strings.Join(texts, ",")
 }
 
 // once reports whether the location selects nodes once, which get keys of their own.
@@ -78,9 +69,6 @@ func (w Where) validate() error {
 	if n := len(w.Nodes); n > types.MaxSelected {
 		return types.Errorf(types.Invalid, "where.nodes: has %d: at most %d are allowed: select by label, or say every node", n, types.MaxSelected)
 	}
-	if n := len(w.Labels); n > types.MaxLabels {
-		return types.Errorf(types.Invalid, "where.labels: has %d: at most %d are allowed, drop some", n, types.MaxLabels)
-	}
 	for i, name := range w.Nodes {
 		field := fmt.Sprintf("where.nodes[%d]", i)
 		errs = append(errs, types.ValidateName(field, name))
@@ -89,15 +77,11 @@ func (w Where) validate() error {
 		}
 	}
 	for i, l := range w.Labels {
-		field := fmt.Sprintf("where.labels[%d]", i)
-		errs = append(errs, types.ValidateName(field+".name", l.Name))
-		if len(l.Value) > types.MaxText {
-			errs = append(errs, types.Errorf(types.Invalid, "%s.value: has %d bytes: at most %d are allowed, shorten it", field, len(l.Value), types.MaxText))
-		}
 		if l.Value == "" {
-			errs = append(errs, types.Errorf(types.Invalid, "%s.value: is empty: give the value that label %q must have", field, l.Name))
+			errs = append(errs, types.Errorf(types.Invalid, "where.labels[%d].value: is empty: give the value that label %q must have", i, l.Name))
 		}
 	}
+	errs = append(errs, types.ValidateLabels("where.labels", w.Labels))
 	return invalid(errs)
 }
 

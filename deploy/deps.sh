@@ -2,7 +2,9 @@
 # Installs what is missing, as root, or says what to install.
 #
 #   deps.sh run     what running containers takes: containerd, runc, and tini for tasks that ask for an init
-#   deps.sh test    what tests take besides: gcc for the race detector, iproute2 for networks of hosts, curl, python3
+#   deps.sh test    what tests take besides: gcc for the race detector, iproute2 for networks of hosts, curl,
+#                   python3 with numpy; zsh, fish and bash-completion for the completion of shells
+#   deps.sh image   what making images of Debian's packages takes: mmdebstrap (debian.sh)
 #   deps.sh root    checks that we are root, as containers take that
 set -euo pipefail
 
@@ -40,12 +42,20 @@ for what in "$@"; do
       need iproute2 ip
       # gcc alone does not bring what it links with.
       [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
+      # Each shell tries its completion.
+      need zsh zsh
+      need fish fish
+      [ -e /usr/share/bash-completion/bash_completion ] || missing+=(bash-completion)
       # Tasks are tried in several languages: containers are given those of /usr.
       [ -x /usr/bin/curl ] || missing+=(curl)
       [ -x /usr/bin/python3 ] || missing+=(python3)
+      [ -e /usr/lib/python3/dist-packages/numpy ] || missing+=(python3-numpy)
+      ;;
+    image)
+      need mmdebstrap mmdebstrap
       ;;
     *)
-      echo "deps.sh: $what is unknown: use run, test or root" >&2
+      echo "deps.sh: $what is unknown: use run, test, image or root" >&2
       exit 2
       ;;
   esac

@@ -25,6 +25,7 @@ const shell = "escher.local/shell:1"
 
 // TestAccess covers a user's access to running tasks: logs, exec, cp, images, events.
 func TestAccess(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.start("--nodes", "2")
 	archive := shellArchive(t)
@@ -49,6 +50,12 @@ func TestAccess(t *testing.T) {
 func commands(t *testing.T, c *cluster, box string) {
 	if o := c.escher("exec", box, "--", "sh", "-c", "echo out; echo err >&2; exit 9"); o.out != "out\n" || o.err != "err\n" || o.code != 9 {
 		t.Errorf("%+v", o)
+	}
+	if o := c.escher("exec", box, "--", "/etc"); o.code != 126 || !strings.Contains(o.err, "/etc") {
+		t.Errorf("exec of what is no program: %+v", o)
+	}
+	if o := c.escher("exec", "nobody", "--", "true"); o.code != 125 || !strings.Contains(o.err, "not found") {
+		t.Errorf("exec in what is not there: %+v", o)
 	}
 	if o := c.escher("exec", box, "--", "no-such-command"); o.code != 127 || !strings.Contains(o.err, "no-such-command") {
 		t.Errorf("%+v", o)

@@ -144,7 +144,7 @@ func TestGPUs(t *testing.T) {
 
 // TestSimulatedGPUs: tasks start with simulated devices, and are told which.
 func TestSimulatedGPUs(t *testing.T) {
-	c := started(t, "--gpus", "2,model=H100")
+	c := started(t, "--simulated-gpus", "2,model=H100")
 	out := c.must("run", "--gpu", "2", "--binary", built.program, "--", "env", "ESCHER_DEVICES")
 	if want := "escher.dev/gpu=node-1-gpu0,escher.dev/gpu=node-1-gpu1"; strings.TrimSpace(out) != want {
 		t.Errorf("it was told %q, want %q", out, want)

@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -58,28 +60,28 @@ type bad struct {
 // badRuns are invalid tasks.
 func badRuns(long string, big []string) []bad {
 	return []bad{
-		{[]string{"run", "--cpu", "-1", image}, 2, []string{"cpu", "-1", "negative"}},
-		{[]string{"run", "--cpu", "99999999999999999999", image}, 2, []string{"cpu", "99999999999999999999", "too large"}},
-		{[]string{"run", "--cpu", "0.0001", image}, 2, []string{"cpu", "0.0001", "round"}},
-		{[]string{"run", "--memory", "512", image}, 2, []string{"memory", "512", "512Mi"}},
-		{[]string{"run", "--memory", "many", image}, 2, []string{"memory", "many"}},
-		{[]string{"run", "--request", "x", image}, 2, []string{"request", "x", "name=amount"}},
-		{[]string{"run", "--request", "a b=1", image}, 2, []string{"a b", "use letters"}},
-		{[]string{"run", "--request", long + "=1", image}, 2, []string{"300 bytes", "shorten"}},
-		{[]string{"run", "--request", "a/b=1", image}, 2, []string{"a/b", "acme.com"}},
-		{[]string{"run", "--provide", "cpu=1", image}, 2, []string{"provides", "cpu", "physical"}},
-		{[]string{"run", "--provide", "x=1@later", image}, 2, []string{"later", "bound, running, healthy or succeeded"}},
-		{[]string{"run", "--alternative", "x=1,after=soon", image}, 2, []string{"after", "soon", "3s"}},
-		{[]string{"run", "--on-disconnect", "cry", image}, 2, []string{"on disconnect", "cry", "keep"}},
-		{[]string{"run", "--count", "0", image}, 2, []string{"count", "0"}},
-		{[]string{"run", "--name", "a/b", image}, 2, []string{"name", "a/b"}},
-		{[]string{"run", "--env", "novalue", image}, 2, []string{"env", "novalue", "NAME=value"}},
-		{[]string{"run", "--reservation", "a/b", "--cpu", "1", image}, 2, []string{"reservation", "a/b"}},
-		{append(append([]string{"run"}, big...), image), 2, []string{"env: has", "bytes", "131072"}},
-		{[]string{"run"}, 2, []string{"IMAGE", "--binary"}},
-		{[]string{"run", "not an image"}, 2, []string{"image", "not an image"}},
-		{[]string{"run", "--binary", "/nonexistent"}, 2, []string{"binary", "/nonexistent"}},
-		{[]string{"run", "--bogus", image}, 2, []string{"--bogus", "--help"}},
+		{[]string{"run", "--cpu", "-1", image}, 125, []string{"cpu", "-1", "negative"}},
+		{[]string{"run", "--cpu", "99999999999999999999", image}, 125, []string{"cpu", "99999999999999999999", "too large"}},
+		{[]string{"run", "--cpu", "0.0001", image}, 125, []string{"cpu", "0.0001", "round"}},
+		{[]string{"run", "--memory", "512", image}, 125, []string{"memory", "512", "512Mi"}},
+		{[]string{"run", "--memory", "many", image}, 125, []string{"memory", "many"}},
+		{[]string{"run", "--request", "x", image}, 125, []string{"request", "x", "name=amount"}},
+		{[]string{"run", "--request", "a b=1", image}, 125, []string{"a b", "use letters"}},
+		{[]string{"run", "--request", long + "=1", image}, 125, []string{"300 bytes", "shorten"}},
+		{[]string{"run", "--request", "a/b=1", image}, 125, []string{"a/b", "acme.com"}},
+		{[]string{"run", "--provide", "cpu=1", image}, 125, []string{"provides", "cpu", "physical"}},
+		{[]string{"run", "--provide", "x=1@later", image}, 125, []string{"later", "bound, running, healthy or succeeded"}},
+		{[]string{"run", "--alternative", "x=1,after=soon", image}, 125, []string{"after", "soon", "3s"}},
+		{[]string{"run", "--on-disconnect", "cry", image}, 125, []string{"on disconnect", "cry", "keep"}},
+		{[]string{"run", "--count", "0", image}, 125, []string{"count", "0"}},
+		{[]string{"run", "--name", "a/b", image}, 125, []string{"name", "a/b"}},
+		{[]string{"run", "--env", "novalue", image}, 125, []string{"env", "novalue", "NAME=value"}},
+		{[]string{"run", "--reservation", "a/b", "--cpu", "1", image}, 125, []string{"reservation", "a/b"}},
+		{append(append([]string{"run"}, big...), image), 125, []string{"env: has", "bytes", "131072"}},
+		{[]string{"run"}, 125, []string{"IMAGE", "--binary"}},
+		{[]string{"run", "not an image"}, 125, []string{"image", "not an image"}},
+		{[]string{"run", "--binary", "/nonexistent"}, 125, []string{"binary", "/nonexistent"}},
+		{[]string{"run", "--bogus", image}, 125, []string{"--bogus", "--help"}},
 	}
 }
 
@@ -110,10 +112,10 @@ func badRest(one, two string) []bad {
 		{[]string{"reserve", "a/b", "--bundle", "cpu=1"}, 2, []string{"id", "a/b"}},
 		{[]string{"unreserve", "none"}, 3, []string{"none"}},
 		{[]string{"stop", "nobody"}, 3, []string{"nobody"}},
-		{[]string{"wait", "twin"}, 2, []string{"twin", "ambiguous", one, two}},
+		{[]string{"wait", "twin"}, 125, []string{"twin", "ambiguous", one, two}},
 		{[]string{"logs", "twinn"}, 3, []string{"twinn", one}},
 		{[]string{"why", "nobody"}, 3, []string{"nobody"}},
-		{[]string{"wait", one, "--until", "doomsday"}, 2, []string{"until", "doomsday", "ended"}},
+		{[]string{"wait", one, "--until", "doomsday"}, 125, []string{"until", "doomsday", "ended"}},
 		{[]string{"-n", "a/b", "ps"}, 2, []string{"namespace", "a/b"}},
 		{[]string{"ps", "-o", "xml"}, 2, []string{"xml", "table, wide, json, yaml"}},
 		{[]string{"lgos", one}, 2, []string{"lgos", "logs"}},
@@ -129,6 +131,27 @@ func TestTwoOnOneDirectory(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	c.must("nodes") // the first one is unaffected
+}
+
+// TestNotRoot checks that escher dev fails at once for a user other than root, and names the remedy.
+func TestNotRoot(t *testing.T) {
+	dir := t.TempDir()
+	for at := dir; at != os.TempDir(); at = filepath.Dir(at) {
+		if err := os.Chmod(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	escher := filepath.Join(dir, "escher")
+	if out, err := exec.Command("cp", built.escher, escher).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.Command(escher, "dev", "--dir", filepath.Join(dir, "cluster"))
+	cmd.Env = append(os.Environ(), "HOME="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "containers need root, and this is user 65534: use sudo") || strings.Count(string(out), "\n") != 1 {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 // TestNobodyThere: without a server, the error names the endpoint within three seconds.

@@ -113,6 +113,7 @@ func stopsAForkBomb(t *testing.T, c *cluster) {
 // TestIsolationInACluster lets a task call the services of the cluster, over the network, and
 // places tasks with rights where they are permitted.
 func TestIsolationInACluster(t *testing.T) {
+	t.Parallel() // it mostly waits
 	m := newMachines(t)
 	m.begin(m.net.add(), "server", "--name", "server-1")
 	m.agent("a")

@@ -255,6 +255,7 @@ func (m *machines) follow() (end func()) {
 // TestMachines is a day of three hosts: work is spread, tasks see one another across hosts, an
 // agent is killed, and a cable is pulled.
 func TestMachines(t *testing.T) {
+	t.Parallel() // it mostly waits
 	m := newMachines(t)
 	host := m.net.add()
 	first := m.begin(host, "server", "--name", "server-1")

@@ -48,8 +48,9 @@ func (c *cluster) ready(args ...string) {
 // TestLargestAmounts: nine tasks hold the largest amount that can be requested of an infinite
 // resource. The sum is right, and 0 when they have ended.
 func TestLargestAmounts(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := started(t)
-	if o := c.escher("run", "--request", "x=1152921504606846", image); o.code != 2 || !strings.Contains(o.err, "too large: the largest is 9007199254740.992") {
+	if o := c.escher("run", "--request", "x=1152921504606846", image); o.code != 125 || !strings.Contains(o.err, "too large: the largest is 9007199254740.992") {
 		t.Errorf("exit code %d: %s", o.code, o.err)
 	}
 	c.must("set-resource", "--cluster", "x", "inf")
@@ -74,6 +75,7 @@ func TestLargestAmounts(t *testing.T) {
 // twice as long, and resumes them. Every allowed task runs, nothing runs twice, and every invariant
 // holds at every revision. ESCHER_E2E_FROZEN=100s freezes them that long once more.
 func TestFrozen(t *testing.T) {
+	t.Parallel() // it mostly waits
 	m := newMachines(t)
 	host := m.net.add()
 	servers := []*daemonProcess{m.begin(host, "server", "--name", "server-1"), m.begin(host, "server", "--name", "server-2", "--ops", "127.0.0.1:7421")}

@@ -82,7 +82,7 @@ tasks:
 	written := func() string { return c.must("jobs", "-o", "name") + c.must("ps", "-a", "-o", "name") }
 	before := written()
 	write(strings.Replace(job, "provides", "provide", 1))
-	if o := c.escher("submit", "-f", path, "--attach"); o.code != 2 || !strings.Contains(o.err, path+":7: tasks[0].provide: is unknown: did you mean provides?") {
+	if o := c.escher("submit", "-f", path, "--attach"); o.code != 125 || !strings.Contains(o.err, path+":7: tasks[0].provide: is unknown: did you mean provides?") {
 		t.Errorf("unknown field: %+v", o)
 	}
 	if now := written(); now != before {

@@ -10,6 +10,8 @@ import (
 type Description struct {
 	// Does says in a few words what the policy does.
 	Does string
+	// Frees says what the policy does for a waiting task that fits nowhere; empty means nothing.
+	Frees string
 	// OnlyDeclared reports whether the policy can only be declared. Jobs take part by Use.
 	OnlyDeclared bool
 	// Flags are the flags that add the policy to a job. Each adds one policy: a Use, with these
@@ -42,6 +44,11 @@ type Flag struct {
 	Time   func(d time.Duration) (Parameters, error)
 	Text   func(text string) (Parameters, error)
 	Texts  func(texts []string) (Parameters, error) // a flag that may be repeated
+
+	// Switch are the parameters that a switch sets.
+	Switch Parameters
+	// Pattern matches the texts of a policy that is OnlyDeclared, for the JSON Schema of files.
+	Pattern string
 
 	// With are flags that set further parameters of the policy.
 	With []Flag

@@ -83,6 +83,14 @@ func (g *Group) Ask(i int, name string, amount types.Quantity) {
 	t.Requests = t.Requests.Plus(types.NewRequests(map[string]types.Quantity{name: amount}))
 }
 
+// Index returns the index of the i-th task: its place, unless the submission gives another.
+func (g *Group) Index(i int) int {
+	if t := &g.Tasks[i].Task; t.Count > 0 {
+		return t.Index
+	}
+	return i
+}
+
 // AskAll adds a request to every task.
 func (g *Group) AskAll(name string, amount types.Quantity) {
 	for i := range g.Tasks {
@@ -147,10 +155,14 @@ func (g *Group) Apply(policies []Policy) error {
 	if g.stored, err = StoredForms(g.policies); err != nil {
 		return err
 	}
-	names := Labels(g.stored)
+	kinds := make([]string, len(g.policies))
+	for i, p := range g.policies {
+		kinds[i] = labelKind(p)
+	}
+	names := labels(kinds)
 	var errs []error
 	for i, p := range g.policies {
-		g.kind, g.label = labelKind(g.stored[i]), names[i]
+		g.kind, g.label = kinds[i], names[i]
 		_, g.opens = p.(opener)
 		finally, last := len(g.finally), len(g.last)
 		if err := g.checked(p.Apply(g)); err != nil {
@@ -163,6 +175,7 @@ func (g *Group) Apply(policies []Policy) error {
 	if err := Join(errs); err != nil {
 		return err
 	}
+	g.setPeers() // before Finally and Lastly count all requests
 	for _, f := range slices.Concat(g.finally, g.last) {
 		errs = append(errs, f())
 	}

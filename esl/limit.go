@@ -31,12 +31,11 @@ func (l Limit) Covers(name string) bool {
 
 // Limits returns the limits of the policies of a job.
 func (s *State) Limits(job cluster.ID) []Limit {
-	c := s.View.Policies[job]
-	if c == nil || c.V == nil {
+	page := s.entry(job)
+	if page == nil {
 		return nil
 	}
 	var out []Limit
-	page := readEntry(job, c, s.Kinds)
 	for i, p := range page.Policies {
 		o, ok := p.(opener)
 		if !ok {

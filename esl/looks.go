@@ -26,7 +26,7 @@ type registered struct {
 // look returns the registered nodes by name, and whether it has just read them; nil if no policy
 // needs them. A node whose description cannot be read is nil.
 func (c *Client) look(ctx context.Context, policies []Policy, again bool) (nodes map[string]*types.Node, fresh bool, err error) {
-	if !slices.ContainsFunc(policies, func(p Policy) bool { l, ok := p.(nodesNeeder); return ok && l.NeedsNodes() }) {
+	if !slices.ContainsFunc(policies, needsNodes) {
 		return nil, true, nil
 	}
 	if !again {

@@ -35,6 +35,14 @@ func (l Loss) Check(restarts int) (errs []error) {
 	return errs
 }
 
+// Peers returns what members know of each other: all know the same if they run again together.
+func (l Loss) Peers() types.Peers {
+	if l == Alone {
+		return types.AnyPeers
+	}
+	return types.WholePeers
+}
+
 // LostBundles returns what happens to bundles on a lost node: only with Alone do members go on with
 // the remaining bundles.
 func (l Loss) LostBundles() types.LostBundles {

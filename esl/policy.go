@@ -142,10 +142,21 @@ func Stored(p Policy) (types.Policy, error) {
 // Labels returns the labels that names of the policies of a job contain: the kind, or that of the
 // shared policy in use, without the domain, and with a number where that is taken.
 func Labels(policies []types.Policy) []string {
-	taken := make(map[string]bool, len(policies))
-	out := make([]string, len(policies))
+	kinds := make([]string, len(policies))
 	for i, p := range policies {
-		name := labelKind(p)
+		kinds[i] = p.Kind
+		if u, ok := UseOf(p); ok && p.Kind == kindUse {
+			kinds[i] = labelKind(u)
+		}
+	}
+	return labels(kinds)
+}
+
+// labels returns the labels of policies with these kinds.
+func labels(kinds []string) []string {
+	taken := make(map[string]bool, len(kinds))
+	out := make([]string, len(kinds))
+	for i, name := range kinds {
 		if _, after, ok := strings.Cut(name, "/"); ok {
 			name = after
 		}

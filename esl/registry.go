@@ -66,6 +66,17 @@ func (b *Registry) Set(id cluster.ID, c *cluster.Cell[types.Policies]) *Entry {
 	return now
 }
 
+// entry returns the policies of a key, each read once; nil if there are none.
+func (s *State) entry(id cluster.ID) *Entry {
+	if s.Registry != nil {
+		return s.Registry.pages[id]
+	}
+	if c := s.View.Policies[id]; c != nil && c.V != nil {
+		return readEntry(id, c, s.Kinds)
+	}
+	return nil
+}
+
 func readEntry(id cluster.ID, c *cluster.Cell[types.Policies], kinds Kinds) *Entry {
 	n := len(c.V.Policies)
 	p := &Entry{mod: c.Mod, Labels: Labels(c.V.Policies), Policies: make([]Policy, n), Wrong: make([]error, n), shared: make([]string, n)}

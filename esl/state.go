@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -113,10 +114,10 @@ func (s *State) JobTasks(job string) []*cluster.Task {
 }
 
 // Collector names the reservation that accumulates free capacity, "" if there is none. Only one
-// does at a time, apart from AtOnce reservations, which collect on chosen nodes.
+// does at a time, apart from reservations that their makers direct.
 func (s *State) Collector() string {
 	for id, r := range s.View.Reservations {
-		if !r.Current() || r.Grant.V.Phase != types.Accumulating || r.Info.V.AtOnce {
+		if !r.Current() || !grants.Accumulates(r) {
 			continue
 		}
 		if id.Namespace != s.Namespace {
@@ -137,13 +138,10 @@ func (s *State) OfShared(id, kind string) *State {
 // SharedPolicy returns the shared policy with an id, and its state; nil if it does not exist or its
 // kind is unknown.
 func (s *State) SharedPolicy(id string) (Policy, *State) {
-	c := s.View.Policies[cluster.ID{Namespace: s.Namespace, ID: id}]
-	if c == nil || c.V == nil || len(c.V.Policies) == 0 {
+	page := s.entry(cluster.ID{Namespace: s.Namespace, ID: id})
+	if page == nil || len(page.Policies) == 0 || page.Policies[0] == nil {
 		return nil, nil
 	}
-	made, err := s.Kinds.Read(c.V.Policies[0])
-	if err != nil {
-		return nil, nil
-	}
+	made := page.Policies[0]
 	return made, &State{View: s.View, Now: s.Now, Namespace: s.Namespace, ID: id, Label: made.Kind(), Kinds: s.Kinds, Registry: s.Registry}
 }

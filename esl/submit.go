@@ -53,19 +53,6 @@ func (c *Client) Prepare(ctx context.Context, job controlplane.Job, policies ...
 	return t, e.Add(t), nil
 }
 
-// ReadPolicies makes policies of their stored forms. Errors are those of Kinds.Read.
-func (c *Client) ReadPolicies(stored []types.Policy) ([]Policy, error) {
-	policies := make([]Policy, len(stored))
-	for i, one := range stored {
-		p, err := c.Kinds.Read(one)
-		if err != nil {
-			return nil, err
-		}
-		policies[i] = p
-	}
-	return policies, nil
-}
-
 // StoredForms returns the stored forms of policies. Errors are those of Stored.
 func StoredForms(policies []Policy) ([]types.Policy, error) {
 	stored := make([]types.Policy, len(policies))

@@ -50,7 +50,7 @@ func (Use) Kind() string { return kindUse }
 
 // Describe says what the policy does.
 func (Use) Describe() Description {
-	return Description{Does: "the tasks take part in a declared policy: a queue, fair-queue, semaphore, fair-share, objective, pack or elastic-balance"}
+	return Description{Does: "the tasks take part in a declared policy, such as a queue, semaphore or fair-share"}
 }
 
 // Validate checks the parameters without the shared policy.
@@ -141,11 +141,11 @@ func resolved(policies []Policy, shared map[string]Policy) []Policy {
 
 // labelKind returns the kind that is in the names of what a policy of a job creates: that of the
 // shared policy for one that uses it.
-func labelKind(p types.Policy) string {
-	if u, ok := UseOf(p); ok && p.Kind == kindUse && u.Of != "" {
+func labelKind(p Policy) string {
+	if u, ok := p.(Use); ok && u.Of != "" {
 		return u.Of
 	}
-	return p.Kind
+	return p.Kind()
 }
 
 // A Renaming is the former name of a use of a kind of shared policies. Files may have it until the

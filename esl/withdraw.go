@@ -93,7 +93,7 @@ func (c *Client) withdraw(ctx context.Context, id string, force bool) error {
 	case err != nil:
 		return err
 	case !force && len(jobs) > 0:
-		return types.Errorf(types.Precondition, "it is in use by %s, such as %s: stop them first, or force it", words.Count(len(jobs), "job"), jobs[0])
+		return types.Errorf(types.Precondition, "it is in use by %s, such as %s: stop them first, or force the removal", words.Count(len(jobs), "job"), jobs[0])
 	case !force:
 		t.IfNoPoliciesSince(at)
 	}

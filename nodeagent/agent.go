@@ -9,12 +9,14 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent/fence/execlog"
 	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	"github.com/escher-sched/escher/nodeagent/outbox"
+	"github.com/escher-sched/escher/nodeagent/peers"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
@@ -32,8 +34,12 @@ type Agent struct {
 	marks  marks
 	specs  *specs
 	starts *semaphore.Weighted
+	// workdirs are those under way from other nodes.
+	workdirs singleflight.Group
 	// spaces reads the settings of the namespaces of its tasks.
 	spaces namespaces
+	// peers reads the jobs of its tasks.
+	peers *peers.Reader
 	// clients serve the task sockets.
 	clients clients
 	// bounds limits the resources that all task sockets use together.
@@ -99,6 +105,7 @@ func New(cfg Config) (*Agent, error) {
 
 		unsaved: make(chan struct{}, 1),
 	}
+	a.peers = &peers.Reader{Store: cfg.Store, Spec: a.specs.get}
 	cfg.Metrics.of(sampled{cfg.Node, a.sample})
 	return a, nil
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/relabel"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
@@ -60,6 +61,61 @@ func TestRegisters(t *testing.T) {
 		if b.get(controlplane.NodeKey("n1")).ModRevision == before.ModRevision || b.get(controlplane.DevicesKey("n1")).Key == "" {
 			t.Error("not registered anew, though it has a label and a device now")
 		}
+	})
+}
+
+// TestRegistersWithSetLabels keeps the labels that an administrator has changed.
+func TestRegistersWithSetLabels(t *testing.T) {
+	bubble(t, simruntime.Config{}, func(t *testing.T, b *bench) {
+		labels := func() string {
+			var n types.Node
+			if err := types.Decode(b.get(controlplane.NodeKey("n1")).Value, &n); err != nil {
+				t.Fatal(err)
+			}
+			return types.LabelsText(n.Labels)
+		}
+		label := func(add, remove string) {
+			l, err := types.ParseLabel("label", add)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := relabel.Node(t.Context(), b.store, "n1", relabel.Change{Add: []types.Label{l}, Remove: []string{remove}, Overwrite: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := func(labels ...types.Label) {
+			b.crash()
+			b.cfg.Labels = labels
+			b.start()
+		}
+		again(types.Label{Name: "zone", Value: "a"}, types.Label{Name: "rack", Value: "r1"}, types.Label{Name: "disk", Value: "ssd"})
+		label("team=x", "disk")
+		label("rack=r2", "none")
+		if got := labels(); got != "rack=r2,team=x,zone=a" {
+			t.Error(got)
+		}
+		revision := b.get(controlplane.NodeKey("n1")).ModRevision
+		again(b.cfg.Labels...)
+		if got := b.get(controlplane.NodeKey("n1")).ModRevision; got != revision {
+			t.Errorf("registered again, though nothing changed: %s", labels())
+		}
+		again(types.Label{Name: "zone", Value: "b"}, types.Label{Name: "rack", Value: "r3"})
+		if got := labels(); got != "rack=r2,team=x,zone=b" {
+			t.Error(got)
+		}
+		again(types.Label{Name: "disk", Value: "ssd"})
+		if got := labels(); got != "disk=ssd,rack=r2,team=x" {
+			t.Errorf("a removal outlives the label: %s", got)
+		}
+		b.crash()
+		for i := range types.MaxLabels {
+			b.cfg.Labels = append(b.cfg.Labels, types.Label{Name: fmt.Sprint("k", i)})
+		}
+		if err := b.cfg.Validate(); !types.Is(err, types.Invalid) {
+			t.Error(err)
+		}
+		b.cfg.Labels = nil
+		b.start()
 	})
 }
 

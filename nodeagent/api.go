@@ -61,8 +61,8 @@ func (a *Agent) Bound(ns, id string, attempt int) (bool, error) {
 	return a.attemptLocked(ns, id, attempt) != nil, nil
 }
 
-// ContainerOf returns the id of the container of a running attempt. NotFound: the attempt is not
-// bound to the node. Precondition: it does not run. Unavailable: not known yet.
+// ContainerOf returns the id of the container of a running attempt. Precondition: the attempt does
+// not run, or is not bound to the node. Unavailable: not known yet.
 func (a *Agent) ContainerOf(ns, id string, attempt int) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,7 +72,7 @@ func (a *Agent) ContainerOf(ns, id string, attempt int) (string, error) {
 	t := a.attemptLocked(ns, id, attempt)
 	switch {
 	case t == nil:
-		return "", types.Errorf(types.NotFound, "find attempt %d of task %s: it is not on node %s: to find it: %s", attempt, id, a.cfg.Node, action.Describe.Of(id))
+		return "", types.Errorf(types.Precondition, "find attempt %d of task %s: it is not on node %s: to find it: %s", attempt, id, a.cfg.Node, action.Describe.Of(id))
 	case t.seen.Container != Running:
 		return "", types.Errorf(types.Precondition, "find the container of task %s: it does not run, it is %s: %s", id, t.seen.Container, action.AwaitRunning.Of(id))
 	}

@@ -57,7 +57,7 @@ func TestSaysWhatIsBound(t *testing.T) {
 		if is, err := b.agent.Bound("d", "a", 1); is || err != nil {
 			t.Errorf("before: %v, %v", is, err)
 		}
-		if _, err := b.agent.ContainerOf("d", "a", 1); !types.Is(err, types.NotFound) {
+		if _, err := b.agent.ContainerOf("d", "a", 1); !types.Is(err, types.Precondition) {
 			t.Errorf("before: %v", err)
 		}
 		id := b.bind("a")
@@ -70,7 +70,7 @@ func TestSaysWhatIsBound(t *testing.T) {
 			ns, task string
 			attempt  int
 		}{{"e", "a", 1}, {"d", "b", 1}, {"d", "a", 2}} {
-			if _, err := b.agent.ContainerOf(other.ns, other.task, other.attempt); !types.Is(err, types.NotFound) {
+			if _, err := b.agent.ContainerOf(other.ns, other.task, other.attempt); !types.Is(err, types.Precondition) {
 				t.Errorf("%+v: %v", other, err)
 			}
 		}

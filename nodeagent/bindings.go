@@ -2,12 +2,15 @@ package nodeagent
 
 import (
 	"context"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/peers"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -102,6 +105,8 @@ func (a *Agent) newTask(at Attempt) *task {
 		a: a, id: ContainerID(at), attempt: at, wake: make(chan struct{}, 1), retry: controlplane.RetryPolicy(),
 		log: a.log.With(logged(at)),
 	}
+	self := peers.Self{Namespace: at.Namespace, Task: at.Task, Attempt: at.Number, Revision: at.Revision}
+	t.job = a.peers.Attempt(self, filepath.Join(a.cfg.socketDir(t.id), tasksocket.PeersName))
 	t.seen.Since = time.Now()
 	if a.listed {
 		// Only this agent makes containers.

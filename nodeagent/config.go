@@ -26,6 +26,9 @@ type Config struct {
 	Cluster, Node string
 	// Address is the address of the agent's API, Version the version of the agent.
 	Address, Version string
+	// Host is the address at which tasks of other nodes reach tasks of this one; empty means that
+	// of Address.
+	Host string
 	// Capacity is the capacity of the node in physical resources, except that of Devices, which
 	// follows from the devices found. Labels are sorted at registration. A nil Devices means no
 	// devices.
@@ -72,6 +75,9 @@ type Config struct {
 	// CLOCK_BOOTTIME. BootID identifies the boot; "" means the kernel's. Tests set both.
 	BootClock func() time.Duration
 	BootID    string
+	// FetchWorkdir brings the image of a workdir from another node to Runtime; nil means it cannot
+	// be brought. NotFound: no node has it.
+	FetchWorkdir func(ctx context.Context, image string) error
 	// Dial connects to the ports of health checks; nil means the machine's dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -148,15 +154,13 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: is missing: give one", name))
 		}
 	}
-	errs = append(errs, types.ValidateName("cluster", c.Cluster), types.ValidateName("node", c.Node), c.Capacity.Validate("capacity"))
+	errs = append(errs, types.ValidateName("cluster", c.Cluster), types.ValidateName("node", c.Node), types.ValidateHost("host", c.Host), c.Capacity.Validate("capacity"))
 	for _, r := range c.Capacity {
 		if !types.IsPhysical(r.Name) || types.ResourceID(r.Name).IsPlacement() {
 			errs = append(errs, fmt.Errorf("capacity.%s: is not physical: use cpu, memory, disk, gpu or a name with a domain", r.Name))
 		}
 	}
-	for i, l := range c.Labels {
-		errs = append(errs, types.ValidateName(fmt.Sprintf("labels[%d].name", i), l.Name), types.ValidateName(fmt.Sprintf("labels[%d].value", i), l.Value))
-	}
+	errs = append(errs, types.ValidateLabels("labels", c.Labels))
 	if c.TTL != 0 && (c.TTL < MinTTL || c.TTL%time.Second != 0) {
 		errs = append(errs, fmt.Errorf("ttl: %s is not possible: give whole seconds, %s or more", c.TTL, MinTTL))
 	}

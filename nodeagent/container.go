@@ -55,17 +55,25 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 	if err := c.Permissions.check(c.Node, spec); err != nil {
 		return Container{}, err
 	}
+	if err := spec.RunsOn(a.Number); err != nil {
+		return Container{}, err
+	}
 	ports, err := portEnv(b, spec)
 	if err != nil {
 		return Container{}, err
 	}
-	mounts, err := c.mounts(id, spec)
+	memory := b.Amount(types.Memory)
+	// Its namespace may have added the request for memory.
+	if err := spec.FitsMemory(memory); err != nil {
+		return Container{}, err
+	}
+	mounts, err := c.mounts(id, spec, memory)
 	if err != nil {
 		return Container{}, err
 	}
 	out := Container{
 		ID: id, Attempt: a,
-		Image: cmp.Or(b.Image, spec.Image), Command: spec.Command, Dir: spec.Dir, User: spec.User, StopSignal: spec.StopSignal, Init: spec.Init,
+		Image: cmp.Or(b.Image, spec.Image), Entrypoint: spec.Entrypoint, Command: spec.Command, Dir: spec.Dir, User: spec.User, StopSignal: spec.StopSignal, Init: spec.Init,
 		Env: []string{
 			"ESCHER_NAMESPACE=" + a.Namespace,
 			"ESCHER_TASK=" + a.Task,
@@ -74,11 +82,17 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 			"ESCHER_IMAGE=" + spec.Image,
 		},
 		MilliCPU:    int64(b.Amount(types.CPU)),
-		MemoryBytes: int64(b.Amount(types.Memory)),
-		CPULimit:    spec.CPULimit, Pids: c.Permissions.pids(spec), CapAdd: spec.CapAdd, CapDrop: spec.CapDrop,
+		MemoryBytes: int64(memory),
+		ShmBytes:    int64(cmp.Or(spec.Shm, types.MemoryShare(memory))), Ulimits: spec.Ulimits,
+		CPULimit: spec.CPULimit, Pids: c.Permissions.pids(spec), CapAdd: spec.CapAdd, CapDrop: spec.CapDrop,
 		Privileged: spec.Privileged, ReadOnlyRoot: spec.ReadOnlyRoot,
+		Stdin: spec.Stdin, TTY: spec.TTY,
 		Devices: devicesOf(b),
 		Mounts:  slices.Concat(c.Mounts, mounts),
+	}
+	if spec.Workdir != nil {
+		out.Workdir = spec.Workdir
+		out.Dir = cmp.Or(out.Dir, spec.Workdir.Target)
 	}
 	if c.StateDir != "" {
 		out.LogPath = LogPath(c.StateDir, a.Namespace, a.Task, a.Number)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -99,7 +98,7 @@ func readLogs(root string, live map[string]bool) (logs []*attemptLog, dirs []str
 			}
 			return nil
 		}
-		current := currentLog(path)
+		current := tasklog.PathOf(path)
 		info, err := e.Info()
 		if err != nil || live[current] {
 			return nil // It is deleted, or in use.
@@ -120,16 +119,11 @@ func readLogs(root string, live map[string]bool) (logs []*attemptLog, dirs []str
 	return logs, dirs
 }
 
-// currentLog returns the path of the log that a file is or, before its rotation, was.
-func currentLog(path string) string {
-	return strings.TrimSuffix(path, tasklog.Previous(""))
-}
-
-// sizeOf returns the size of logs, with their previous files.
+// sizeOf returns the size of logs, with all their files.
 func sizeOf(paths map[string]bool) int64 {
 	var sum int64
 	for path := range paths {
-		for _, file := range []string{path, tasklog.Previous(path)} {
+		for _, file := range tasklog.Files(path) {
 			if info, err := os.Stat(file); err == nil {
 				sum += info.Size()
 			}

@@ -37,9 +37,9 @@ func (c Config) validateMounts() error {
 	return errors.Join(errs...)
 }
 
-// mounts returns the mounts of a spec, outer ones first. It makes the scratch directories. Invalid:
-// a mount is not possible.
-func (c *Config) mounts(id string, spec *types.Spec) ([]Mount, error) {
+// mounts returns the mounts of a spec in a container with that much memory, outer ones first. It
+// makes the scratch directories. Invalid: a mount is not possible.
+func (c *Config) mounts(id string, spec *types.Spec, memory types.Quantity) ([]Mount, error) {
 	out := make([]Mount, 0, len(spec.Mounts))
 	for i, m := range spec.Mounts {
 		if err := checkTarget(m.Target); err != nil {
@@ -50,6 +50,12 @@ func (c *Config) mounts(id string, spec *types.Spec) ([]Mount, error) {
 			return nil, err
 		}
 		out = append(out, Mount{Source: source, Target: filepath.Clean(m.Target), ReadOnly: m.ReadOnly})
+	}
+	for _, f := range spec.Tmpfs {
+		if err := checkTarget(f.Target); err != nil {
+			return nil, err
+		}
+		out = append(out, Mount{Target: filepath.Clean(f.Target), TmpfsBytes: int64(cmp.Or(f.Size, types.MemoryShare(memory)))})
 	}
 	slices.SortStableFunc(out, func(x, y Mount) int { return cmp.Compare(depth(x.Target), depth(y.Target)) })
 	return out, nil

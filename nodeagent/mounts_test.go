@@ -78,7 +78,7 @@ func TestMounts(t *testing.T) {
 				m.Source = filepath.Join(dir, "x") + "/../" + m.Source
 				m.Source = strings.Replace(m.Source, "/x/..", "", 1)
 			}
-			got, err := c.mounts("c1", &types.Spec{Mounts: []types.Mount{m.Mount}})
+			got, err := c.mounts("c1", &types.Spec{Mounts: []types.Mount{m.Mount}}, 0)
 			switch {
 			case strings.HasPrefix(m.want, "/"):
 				if err != nil || got[0].Source != dir+m.want || got[0].Target != m.Target || got[0].ReadOnly != m.ReadOnly {
@@ -95,8 +95,9 @@ func TestOuterMountsComeFirst(t *testing.T) {
 	dir, c := disk(t)
 	got, err := c.mounts("c1", &types.Spec{Mounts: []types.Mount{
 		{Target: "/data/a/b"}, {Source: filepath.Join(dir, "open"), Target: "/data"}, {Target: "/data/a"},
-	}})
-	if err != nil || got[0].Target != "/data" || got[1].Target != "/data/a" || got[2].Target != "/data/a/b" {
+	}, Tmpfs: []types.Tmpfs{{Target: "/data/a/c/d"}, {Target: "/data/a/x", Size: 9}}}, 50)
+	if err != nil || got[0].Target != "/data" || got[1].Target != "/data/a" || got[2].Target != "/data/a/b" ||
+		got[3] != (Mount{Target: "/data/a/x", TmpfsBytes: 9}) || got[4] != (Mount{Target: "/data/a/c/d", TmpfsBytes: 25}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if info, err := os.Stat(got[1].Source); err != nil || info.Mode().Perm() != 0o777 || got[1].Source == got[2].Source {
@@ -107,8 +108,32 @@ func TestOuterMountsComeFirst(t *testing.T) {
 func TestNoMountsWithoutDirectories(t *testing.T) {
 	c := Config{Node: "n1"}
 	for _, m := range []types.Mount{{Target: "/tmp"}, {Source: "/", Target: "/host"}} {
-		if got, err := c.mounts("c1", &types.Spec{Mounts: []types.Mount{m}}); !types.Is(err, types.Invalid) {
+		if got, err := c.mounts("c1", &types.Spec{Mounts: []types.Mount{m}}, 0); !types.Is(err, types.Invalid) {
 			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+// A namespace may have added the memory, which the shared memory must fit then.
+func TestMemoryOfAContainer(t *testing.T) {
+	for _, test := range []struct {
+		memory, shm, want types.Quantity
+	}{
+		{0, 0, 64 << 20}, {0, 1 << 30, 1 << 30}, {1 << 30, 0, 1 << 29}, {1 << 30, 1 << 30, 1 << 30}, {1 << 30, 1<<30 + 1, -1},
+	} {
+		b := &types.Binding{}
+		if test.memory > 0 {
+			b.Holds = []types.Holding{{Resource: types.Memory, Amount: test.memory}}
+		}
+		c, err := (&Config{Node: "n1"}).container("c1", Attempt{}, b, &types.Spec{Image: "i", Shm: test.shm})
+		if test.want < 0 {
+			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "shm: 1073741825B is larger than the memory of the task, which is 1Gi") {
+				t.Errorf("%+v: got %v", test, err)
+			}
+			continue
+		}
+		if err != nil || c.ShmBytes != int64(test.want) {
+			t.Errorf("%+v: got %d, %v", test, c.ShmBytes, err)
 		}
 	}
 }

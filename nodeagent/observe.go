@@ -165,6 +165,8 @@ func (t *task) observed(o *Observed, before map[string]int) {
 		if o.Image != "" {
 			s.Image = o.Image
 		}
+		t.imageCheck = o.Check
+		t.useImageCheck()
 	}
 	switch {
 	case o == nil:

@@ -80,6 +80,7 @@ func (t *task) fetch(ctx context.Context) error {
 	t.a.mu.Lock()
 	defer t.a.mu.Unlock()
 	t.spec = spec
+	t.useImageCheck()
 	if !t.seen.ServeAt.IsZero() {
 		t.seen.ServeAt = time.Now() // serving waited for the mode of the socket
 	}

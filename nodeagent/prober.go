@@ -64,6 +64,17 @@ func (t *task) probe(ctx context.Context) {
 	}
 }
 
+// useImageCheck adds the check of the image to the spec, if it has none and does not decline. Specs
+// are shared, so it changes a copy. The caller holds a.mu.
+func (t *task) useImageCheck() {
+	if t.imageCheck == nil || t.spec == nil || t.spec.NoHealthcheck || len(t.spec.Checks) > 0 {
+		return
+	}
+	spec := *t.spec
+	spec.Checks = []types.Check{*t.imageCheck}
+	t.spec = &spec
+}
+
 // newProber makes the prober of the running process. The caller holds a.mu.
 func newProber(t *task) *prober {
 	s := &t.seen

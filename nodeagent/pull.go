@@ -7,6 +7,7 @@ import (
 	"github.com/distribution/reference"
 
 	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/types"
 )
 
 // lookAtPulls is the time between two checks for pulls during a start. A shorter pull is not worth
@@ -43,4 +44,37 @@ func (t *task) pulling(image string) *Pulling {
 		}
 	}
 	return nil
+}
+
+// bring makes sure that the machine has the image of a task's workdir. Concurrent calls for an image
+// share one transfer.
+func (t *task) bring(ctx context.Context, image string) error {
+	a := t.a
+	_, err := a.cfg.Runtime.Layers(ctx, image)
+	if !types.Is(err, types.NotFound) {
+		return err
+	}
+	if a.cfg.FetchWorkdir == nil {
+		return errNoWorkdir(image)
+	}
+	a.mu.Lock()
+	t.note(StepPulling, "%s", image)
+	a.mu.Unlock()
+	began := time.Now()
+	_, err, _ = a.workdirs.Do(image, func() (any, error) { return nil, a.cfg.FetchWorkdir(ctx, image) })
+	if types.Is(err, types.NotFound) {
+		return errNoWorkdir(image)
+	}
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	t.note(StepPulled, "%s: from another node, in %s", image, time.Since(began).Round(time.Second/10))
+	a.mu.Unlock()
+	return nil
+}
+
+func errNoWorkdir(image string) error {
+	return types.Errorf(types.NotFound, "find workdir %s: no node that answers has it; nodes keep one for %d days after its last use: submit the task again from its directory",
+		image, KeepWorkdir/(24*time.Hour))
 }

@@ -147,7 +147,7 @@ func TestSessionBeginsWhenThereIsSpace(t *testing.T) {
 // TestHugeErrorsAreReportedShort binds a task whose path is huge, and one whose start fails with an
 // error larger than a transaction: both end, and a third one runs.
 func TestHugeErrorsAreReportedShort(t *testing.T) {
-	long := "/" + strings.Repeat("a", 530_000)
+	long := "/" + strings.Repeat("a", 500_000)
 	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
 		if c.Attempt.Task == "verbose" {
 			return simruntime.Behaviour{}, types.Errorf(types.Invalid, "the registry says %s", strings.Repeat(long, 3))

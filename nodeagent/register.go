@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/relabel"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -87,7 +87,7 @@ func (a *Agent) put(ctx context.Context, was registration, devices []types.Devic
 	if err != nil {
 		return err
 	}
-	node, err := a.node(devices)
+	node, err := a.node(devices, was)
 	if err != nil {
 		return err
 	}
@@ -121,18 +121,25 @@ func (a *Agent) put(ctx context.Context, was registration, devices []types.Devic
 	return nil
 }
 
-// node returns the node with these devices.
-func (a *Agent) node(devices []types.Device) (*types.Node, error) {
+// node returns the node with these devices. It keeps the labels that administrators have changed.
+func (a *Agent) node(devices []types.Device, was registration) (*types.Node, error) {
 	capacity, err := withDevices(a.cfg.capacity(), devices)
 	if err != nil {
 		return nil, err
 	}
-	labels := slices.Clone(a.cfg.Labels)
-	slices.SortFunc(labels, func(x, y types.Label) int { return strings.Compare(x.Name, y.Name) })
-	return &types.Node{
-		Capacity: capacity, Labels: labels, Address: a.cfg.Address, Version: a.cfg.Version,
-		PortFirst: a.cfg.Ports.First, PortLast: a.cfg.Ports.Last,
-	}, nil
+	node := &types.Node{
+		Capacity: capacity, Labels: slices.Clone(a.cfg.Labels), Address: a.cfg.Address, Version: a.cfg.Version,
+		PortFirst: a.cfg.Ports.First, PortLast: a.cfg.Ports.Last, Host: a.cfg.Host,
+	}
+	var stored types.Node
+	if was.nodeValue != nil {
+		if err := types.Decode(was.nodeValue, &stored); err != nil {
+			a.log.Warn("the node that is stored is not readable: labels that were set are lost", zap.Error(err))
+			stored = types.Node{}
+		}
+	}
+	relabel.Inherit(node, &stored)
+	return node, node.Validate()
 }
 
 // sameDevices reports whether two lists are equal when stored.

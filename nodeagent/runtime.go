@@ -52,6 +52,15 @@ type Runtime interface {
 	// process that hangs in the kernel.
 	Exec(ctx context.Context, id string, p Process) (code int, err error)
 
+	// Attach passes the input of a client to the container's process, and the size of a terminal to
+	// that of the container. It returns nil once the input or the process has ended. The end of
+	// a.Stdin ends the input of the process; that ctx is done does not. If no Attach passes an input
+	// for AttachWait, from the start of the process or of the agent, the input of the process ends.
+	// Precondition: the container does not run. NotFound: there is no such container. Conflict: it
+	// has no input, its input has ended, another call passes it, or it is not known which bytes the
+	// process got. Unavailable: ctx was done.
+	Attach(ctx context.Context, id string, a Attachment) error
+
 	// Root returns a directory of this machine that shows the files of a running container as its
 	// process sees them, including mounts. Its links are the container's, so open files below it
 	// with RESOLVE_IN_ROOT. When the container ends, the directory may become that of another one.
@@ -80,6 +89,25 @@ type Images interface {
 	Images(ctx context.Context) ([]Image, error)
 	// Pulling returns the pulls under way, sorted by name.
 	Pulling() []Pulling
+	Workdirs
+}
+
+// KeepWorkdir is how long a machine keeps the image of a workdir after its last use: a task may wait
+// for a week before it starts.
+const KeepWorkdir = 7 * 24 * time.Hour
+
+// Workdirs manages the images of sent directories: see package workdir. They arrive by Images.Load,
+// whose archives may lack layers that the machine has. The machine deletes images that were not
+// used for KeepWorkdir when another arrives.
+type Workdirs interface {
+	// Lacking returns those of the layers that are not on this machine.
+	Lacking(ctx context.Context, layers []string) ([]string, error)
+	// Layers returns the layers of an image of a workdir, and counts as a use. NotFound: it is not
+	// on this machine.
+	Layers(ctx context.Context, image string) ([]string, error)
+	// Export writes an archive for Images.Load, with those of the layers of an image. NotFound: it
+	// is not on this machine.
+	Export(ctx context.Context, image string, layers []string, w io.Writer) error
 }
 
 // Image is an image on this machine.
@@ -91,6 +119,8 @@ type Image struct {
 	// Bytes is the compressed size of its content.
 	Bytes   int64
 	Created time.Time
+	// Entrypoint is its entry point; empty means none.
+	Entrypoint []string
 }
 
 // Pulling is the progress of a pull.
@@ -109,6 +139,8 @@ type Pulling struct {
 type Started struct {
 	// Image is the image by digest: docker.io/library/busybox@sha256:….
 	Image string
+	// Check is the health check of the image; nil means none.
+	Check *types.Check
 }
 
 // StopSignal is the signal that asks a container's process to end: Container.StopSignal, that of
@@ -134,6 +166,21 @@ type Process struct {
 	Started func()
 }
 
+// AttachWait is how long a process with an input waits for a client: a client that lives attaches
+// at once, and again after a restart of the agent.
+const AttachWait = time.Minute
+
+// Attachment is the part of a client in Runtime.Attach.
+type Attachment struct {
+	// Stdin is the input; nil means none. Attach does not wait for a Read under way.
+	Stdin io.Reader
+	// Taken is called with the number of bytes of the input that the process has been given since
+	// its start, across calls and agents: at first, before Stdin is read, and after each write.
+	Taken func(total int64)
+	// Resize yields the size of the terminal, at first and after each change.
+	Resize <-chan Size
+}
+
 // Size is the size of a terminal, in characters.
 type Size struct{ Width, Height uint16 }
 
@@ -148,8 +195,9 @@ type Container struct {
 
 	// Image is a reference such as docker.io/library/busybox:1.36, or one with a digest.
 	Image string
-	// Command replaces the image's entry point and arguments, unless it is empty.
-	Command []string
+	// Entrypoint replaces the image's entry point and arguments, unless it is empty. Command follows
+	// the entry point, and replaces the image's arguments, unless it is empty.
+	Entrypoint, Command []string
 	// Env are variables added to the image's, as NAME=value.
 	Env []string
 	// Dir is the working directory; "" means the image's.
@@ -181,8 +229,21 @@ type Container struct {
 	MayStart func() error
 	// Devices are the Container Device Interface names of the devices to inject.
 	Devices []string
-	// Mounts are host paths to mount.
+	// Mounts are host paths and file systems in memory to mount, in order.
 	Mounts []Mount
+	// ShmBytes is the size of its shared memory; 0 means the runtime's default.
+	ShmBytes int64
+	// Ulimits are limits of its processes; those of the runtime apply to the rest.
+	Ulimits []types.Ulimit
+	// Workdir is a sent directory to mount; nil means none. The container gets a copy of its own,
+	// which Remove deletes. NotFound at the start: its image is not on this machine.
+	Workdir *types.Workdir
+
+	// Stdin gives the process an input: see Attach. Without it, the process has an empty one.
+	Stdin bool
+	// TTY gives the process a terminal, of 80 by 24 characters until a client says otherwise. Its
+	// output is one stream. The end of the input ends the terminal: the process gets SIGHUP.
+	TTY bool
 
 	// LogPath is the file to which standard output and error are appended.
 	LogPath string
@@ -193,6 +254,8 @@ type Mount struct {
 	Source   string
 	Target   string
 	ReadOnly bool
+	// TmpfsBytes, unless 0, makes it a file system in memory of that size instead, without a source.
+	TmpfsBytes int64
 }
 
 // Attempt identifies the purpose of a container. It is stored with the container, so that a
@@ -216,6 +279,8 @@ type Observed struct {
 	Restart int
 	// Image is the image by digest.
 	Image string
+	// Check is the health check of the image; nil means none.
+	Check *types.Check
 	// Devices are those of Container.Devices.
 	Devices []string
 	// Running reports whether the process has started and is not known to have ended.

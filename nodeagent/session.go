@@ -83,6 +83,7 @@ func (a *Agent) forgetHistory(ctx context.Context, st state, epoch string) error
 	if err := a.clear(ctx, nil); err != nil {
 		return err
 	}
+	a.peers.Forget()
 	if err := a.cfg.Store.RevokeLease(ctx, st.Lease); st.Lease != 0 && err != nil && !types.Is(err, types.NotFound) {
 		return err
 	}

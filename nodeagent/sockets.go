@@ -10,12 +10,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/peers"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
-// serve serves the task socket of an attempt, if it is not served yet. The socket exists before the
-// process, and again after a restart of the agent.
+// serve serves the task socket of an attempt, if it is not served yet, and keeps the file of
+// addresses next to it up to date. Both exist before the process, and again after a restart of the
+// agent.
 func (t *task) serve(ctx context.Context) error {
 	a := t.a
 	a.mu.Lock()
@@ -30,6 +32,9 @@ func (t *task) serve(ctx context.Context) error {
 	case spec.Socket == types.SocketNone:
 		return nil
 	}
+	if err := t.job.WriteFirst(spec.Peers); err != nil { // before Follow, which knows more
+		return err
+	}
 	client, release, err := a.clients.of(a.cfg.Store, t.attempt.Namespace)
 	if err != nil {
 		return err
@@ -38,19 +43,30 @@ func (t *task) serve(ctx context.Context) error {
 	server, err := tasksocket.Listen(tasksocket.Config{
 		Dir: dir, Client: client, Bounds: a.bounds, Mode: spec.Socket, Log: t.log,
 		Budget: func(ctx context.Context) types.Budget { return a.spaces.get(ctx, t.attempt.Namespace).Allowed() },
-		Self:   tasksocket.Self{Namespace: t.attempt.Namespace, Task: t.attempt.Task, Attempt: t.attempt.Number, Node: a.cfg.Node},
+		Peers: func(ctx context.Context, tell func([]peers.Peer) error) error {
+			return t.job.Watch(ctx, t.log, tell)
+		},
+		Self: tasksocket.Self{Namespace: t.attempt.Namespace, Task: t.attempt.Task, Attempt: t.attempt.Number, Node: a.cfg.Node},
 	})
 	if err != nil {
 		release()
 		return types.Errorf(types.Unavailable, "serve task socket: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
+	var done sync.WaitGroup
+	done.Add(1)
 	a.mu.Lock()
-	t.closeSocket = func() { cancel(); <-done; release() }
+	t.closeSocket = func() { cancel(); done.Wait(); release() }
 	a.mu.Unlock()
+	if spec.Peers.Followed() {
+		done.Add(1)
+		a.spawn(func(context.Context) {
+			defer done.Done()
+			t.job.Follow(ctx, t.log)
+		})
+	}
 	a.spawn(func(context.Context) {
-		defer close(done)
+		defer done.Done()
 		if err := server.Run(ctx); err != nil && ctx.Err() == nil {
 			t.log.Error("task socket failed", zap.Error(err))
 		}

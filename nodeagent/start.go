@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,6 +56,13 @@ func (t *task) container(ctx context.Context) (*Container, error) {
 	if set := a.spaces.get(ctx, t.attempt.Namespace); set != nil && spec.Pids == 0 {
 		c.Pids = a.cfg.Permissions.usual(set.Pids)
 	}
+	read, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	env, err := t.job.Env(read, spec.Peers)
+	if err != nil {
+		return nil, err
+	}
+	c.Env = slices.Insert(c.Env, len(c.Env)-len(spec.Env), env...) // the spec's own come last, and count
 	c.Restart = seen.Reported.Restarts
 	if seen.Image != "" {
 		c.Image = seen.Image // A restart runs the same image as before, even if the name refers to another one now.
@@ -63,7 +71,7 @@ func (t *task) container(ctx context.Context) (*Container, error) {
 }
 
 // prepare sets up what must exist before the process: the record that it outlives sessions, its
-// task socket, and no mark of an earlier end.
+// task socket and the addresses of its peers, and no mark of an earlier end.
 func (t *task) prepare(ctx context.Context) error {
 	if t.kept() {
 		if err := t.a.noteKept(t.id); err != nil {
@@ -98,9 +106,15 @@ func (t *task) starting(c *Container, cancel context.CancelFunc) (busy error) {
 	return busy
 }
 
-// startInTurn starts a container, once less than the maximum number of starts are under way.
+// startInTurn starts a container, once its workdir is here and less than the maximum number of
+// starts are under way.
 func (t *task) startInTurn(ctx context.Context, c Container) (started Started, err error) {
 	a := t.a
+	if c.Workdir != nil {
+		if err := t.bring(ctx, c.Workdir.Image); err != nil {
+			return started, err
+		}
+	}
 	if err := a.starts.Acquire(ctx, 1); err != nil {
 		return started, err
 	}
@@ -127,6 +141,8 @@ func (t *task) started(what Started, err error) {
 		case err == nil:
 			t.fine()
 			s.Container, s.Started, s.Ran = Running, time.Now(), true
+			t.imageCheck = what.Check
+			t.useImageCheck()
 			t.note(StepStarted, "image %s", cmp.Or(s.Image, t.spec.Image))
 			t.a.cfg.Metrics.started("started")
 			if s.Restart > 0 {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/nodeagent/peers"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -20,13 +21,17 @@ type task struct {
 	attempt Attempt
 	log     *zap.Logger
 	wake    chan struct{}
+	// job is what it knows of its job.
+	job *peers.Attempt
 
 	// binding is nil when there is none.
 	binding *types.Binding
 	// shares are its shares of devices; they outlive the binding.
 	shares []types.DeviceShare
 	spec   *types.Spec
-	seen   Seen
+	// imageCheck is the health check of the image of the container; nil means none.
+	imageCheck *types.Check
+	seen       Seen
 	// generation changes with every change of the known state of the container.
 	generation int
 	retry      backoff.BackOff

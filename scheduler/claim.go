@@ -4,13 +4,13 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/scheduler/draft"
-	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
 
-// claimant is a reservation or task that may accumulate.
+// claimant is a reservation or task that may collect.
 //
 // A task's collected capacity is in a grant that names the task, on one node. No task draws on it.
 // When all of it is there, or free elsewhere, one transaction deletes the grant and binds the task.
@@ -29,6 +29,31 @@ func claimOf(v *cluster.View, t *cluster.Task) claimant {
 	return claimant{grants.ClaimOf(v, t), t}
 }
 
+// on are the nodes of its bundles; nil if it is not to collect.
+func (x claimant) on() []string {
+	to := x.Info.V.Collect
+	if to == nil || len(to.On) != len(x.Info.V.Bundles) {
+		return nil
+	}
+	return to.On
+}
+
+// handsOver reports whether what it collects is for others of its job.
+func (x claimant) handsOver() bool { return x.Info.V.HandsOver() }
+
+// placed is the number of its bundles that have a node in its grant.
+func (x claimant) placed() (n int) {
+	if x.Grant.V == nil {
+		return 0
+	}
+	for _, name := range x.Grant.V.Bundles {
+		if name != "" {
+			n++
+		}
+	}
+	return n
+}
+
 // key is its key in the queue.
 func (x claimant) key() queue.Key { return queue.Key{ID: x.ID, Reservation: x.task == nil} }
 
@@ -42,7 +67,7 @@ func (x claimant) lock() any {
 
 // newGrant is its initial grant.
 func (x claimant) newGrant(now time.Time) *types.Grant {
-	g := &types.Grant{Phase: types.Accumulating, Bundles: make([]string, len(x.Info.V.Bundles)), Since: now.UnixNano()}
+	g := &types.Grant{Phase: types.Collecting, Bundles: make([]string, len(x.Info.V.Bundles)), Since: now.UnixNano()}
 	if x.task != nil {
 		g.Task = x.Info.Create
 	} else {

@@ -2,102 +2,16 @@ package scheduler
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/controlplane/match"
-	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
 )
-
-// collects are the devices that the reservation holds on a node.
-func (b *bench) collects(node string) string {
-	var out []string
-	for _, d := range grants.Devices(b.grant().On(node), types.GPU) {
-		out = append(out, d.ID)
-	}
-	return strings.Join(out, " ")
-}
-
-// TestCollectedDevicesAreDividedAnew: the collected devices stay valid for the remaining bundles,
-// whatever happens to bundles and devices. Nothing is granted while a task holds the cpu. The audit
-// checks each grant.
-func TestCollectedDevicesAreDividedAnew(t *testing.T) {
-	h100 := types.DeviceRequest{Models: []string{"H100"}}
-	pair := types.DeviceRequest{Topology: types.LinkedDevices}
-	tests := map[string]struct {
-		n1, n2        string
-		bundles       []types.Bundle
-		before, after string // on n1
-		happens       func(*bench)
-	}{
-		"another bundle comes that wants certain ones": {
-			"A100 A100 H100", "H100", []types.Bundle{bundle(1000, h100), bundleOf(q{"gpu": 1000, "node/n1": 1})},
-			"g0", "g2 g0", func(b *bench) { b.del(controlplane.AliveKey("n2")) },
-		},
-		"another bundle comes that wants a pair": {
-			"A100/x A100/x A100", "A100/y A100/y", []types.Bundle{bundle(2000, pair), bundleOf(q{"gpu": 1000, "node/n1": 1})},
-			"g2", "g0 g1 g2", func(b *bench) { b.del(controlplane.AliveKey("n2")) },
-		},
-		"another bundle comes that wants a part": {
-			"A100 A100", "A100", []types.Bundle{bundleOf(q{"gpu": 500}), bundleOf(q{"gpu": 1000, "node/n1": 1})},
-			"g0", "g0 g1", func(b *bench) { b.del(controlplane.AliveKey("n2")) },
-		},
-		"one turns out to be of another model": {
-			"H100 A100", "", []types.Bundle{bundle(1000, h100)},
-			"g0", "g1", func(b *bench) { b.gpusOn("n1", "A100", "H100") },
-		},
-		"one fails": {
-			"A100 A100", "", []types.Bundle{bundleOf(q{"gpu": 1000})},
-			"g0", "g1", func(b *bench) { b.gpusOn("n1", "A100!", "A100") },
-		},
-		"another one of a pair fails": {
-			"A100/x A100/x A100/y A100/y", "", []types.Bundle{bundle(2000, pair)},
-			"g0 g1", "g2 g3", func(b *bench) { b.gpusOn("n1", "A100/x", "A100/x!", "A100/y", "A100/y") },
-		},
-		"more is free of what it has": {
-			"H100! H100", "", []types.Bundle{bundle(1000, h100)},
-			"g1", "g1", func(b *bench) { b.gpusOn("n1", "H100", "H100") },
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			b := newAging(t)
-			b.gpusOn("n1", strings.Fields(tt.n1)...)
-			b.task("hog1", q{"cpu": 1000, "node/n1": 1})
-			if tt.n2 != "" {
-				b.gpusOn("n2", strings.Fields(tt.n2)...)
-				b.task("hog2", q{"cpu": 950, "node/n2": 1}) // closer to the request
-			}
-			b.settle()
-			for i := range tt.bundles {
-				tt.bundles[i].Requests = tt.bundles[i].Requests.Plus(types.NewRequests(q{"cpu": 100}))
-			}
-			b.reserve(tt.bundles...)
-			if got := b.collects("n1"); got != tt.before {
-				t.Fatalf("it has collected %q, want %q", got, tt.before)
-			}
-			tt.happens(b)
-			b.settle()
-			b.later(searchEvery)
-			if got, g := b.collects("n1"), b.grant(); g.Phase != types.Accumulating || got != tt.after {
-				t.Errorf("it is %s, and has collected %q, want %q", g.Phase, got, tt.after)
-			}
-			b.exited("hog1")
-			b.settle()
-			b.later(searchEvery)
-			if g := b.grant(); g.Phase != types.Granted {
-				t.Errorf("it is %s with %q", g.Phase, b.collects("n1"))
-			}
-			b.check()
-		})
-	}
-}
 
 // TestDividedDevicesAreAsTheyAreWanted: for any devices, wishes get at most what they want, and at
 // most what is free of each and of all. They get parts of a device, and devices with a topology,

@@ -54,8 +54,6 @@ type Config struct {
 	// StormHold is how long attempts are kept after more than half of the nodes vanished, which
 	// indicates a network failure.
 	StormHold time.Duration
-	// AccumulateAfter is how long a reservation that may accumulate waits first.
-	AccumulateAfter time.Duration
 	// Metrics count the work of Run; nil means none.
 	Metrics *Metrics
 	// Beat is called in every pass of Run's loop, at least every 10 s, and with true when the store
@@ -95,17 +93,14 @@ func (c Config) WithDefaults() Config {
 	if c.StormHold == 0 {
 		c.StormHold = 5 * time.Minute
 	}
-	if c.AccumulateAfter == 0 {
-		c.AccumulateAfter = 30 * time.Second
-	}
 	return c
 }
 
 // Validate returns every error in the configuration.
 func (c Config) Validate() error {
-	if c.BatchTasks < 0 || c.InFlight < 0 || c.Gather < 0 || c.FoldFrom < 0 || c.LossRate < 0 || c.StormHold < 0 || c.AccumulateAfter < 0 {
-		return types.Errorf(types.Invalid, "scheduler: batch tasks %d, in flight %d, gather %d, fold from %d, loss rate %g, storm hold %s, accumulate after %s: none may be negative",
-			c.BatchTasks, c.InFlight, c.Gather, c.FoldFrom, c.LossRate, c.StormHold, c.AccumulateAfter)
+	if c.BatchTasks < 0 || c.InFlight < 0 || c.Gather < 0 || c.FoldFrom < 0 || c.LossRate < 0 || c.StormHold < 0 {
+		return types.Errorf(types.Invalid, "scheduler: batch tasks %d, in flight %d, gather %d, fold from %d, loss rate %g, storm hold %s: none may be negative",
+			c.BatchTasks, c.InFlight, c.Gather, c.FoldFrom, c.LossRate, c.StormHold)
 	}
 	if err := c.Placement.Validate(); err != nil {
 		return err

@@ -50,12 +50,12 @@ type Core struct {
 	inFlight []*Transaction
 	// drawing are the drafts that draw on each pool, in order. depth bounds how many may be in
 	// flight.
-	drawing map[*cluster.Pool][]*Transaction
-	depth   depth
-	repeats []*Transaction // to send again
-	behind  []behind
-	loss    *loss.Limiter
-	accum   accumulator
+	drawing  map[*cluster.Pool][]*Transaction
+	depth    depth
+	repeats  []*Transaction // to send again
+	behind   []behind
+	loss     *loss.Limiter
+	collects collections
 	// granting are the grants that take several transactions, as last seen.
 	granting map[cluster.ID]*types.Grant
 	// first reserves the next draft for waiting work.
@@ -243,8 +243,7 @@ func (c *Core) fill(d *Transaction) {
 	if c.first {
 		c.first = false
 		c.grantInParts(d)
-		c.collectAtOnce(d)
-		c.accumulate(d)
+		c.collectAll(d)
 		if c.placeWaiting(d); !d.Empty() {
 			return
 		}
@@ -258,8 +257,7 @@ func (c *Core) fill(d *Transaction) {
 	c.closeAccounts(d)
 	// 3. Reservations being granted or collected, before other work takes the capacity.
 	c.grantInParts(d)
-	c.collectAtOnce(d)
-	c.accumulate(d)
+	c.collectAll(d)
 	// 4. Waiting work, by priority and age.
 	c.placeWaiting(d)
 }
@@ -270,7 +268,7 @@ func (c *Core) Wake() time.Time {
 	next = earlier(next, c.queue.Deadline())
 	next = earlier(next, c.later.Next())
 	if c.InFlight() < c.cfg.InFlight && !c.gathers() {
-		next = earlier(next, c.accum.wake)
+		next = earlier(next, c.collects.wake)
 	}
 	if next == 0 {
 		return time.Time{}
@@ -360,8 +358,10 @@ func (c *Core) forget(d *Transaction, inVain bool) {
 		}
 	}
 	if d.collecting != nil {
-		c.accumulateAgain()
-		c.accum.places.at = 0 // the collection had no effect
+		c.collectAgain()
+		if s := c.collects.directed[d.collecting.x.key()]; s != nil {
+			s.places.at = 0 // the collection had no effect
+		}
 	}
 	c.giveUp(d)
 	c.unlock(d)
@@ -387,7 +387,7 @@ func (c *Core) giveUp(d *Transaction) {
 // decided alone. A task that is alone in a refused draft stays out of the queue until it, or
 // something it requests, changes.
 func (c *Core) setAside(d *Transaction) {
-	c.refuseAtOnce(d)
+	c.refuse(d)
 	if d.Len() > 1 {
 		c.batch = max(1, c.batch/2)
 		for _, e := range d.entries {

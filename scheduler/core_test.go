@@ -124,6 +124,17 @@ func (b *bench) expect(id, want string) {
 	}
 }
 
+// later advances the time and settles.
+func (b *bench) later(d time.Duration) {
+	b.t.Helper()
+	b.now = b.now.Add(d)
+	b.settle()
+}
+
+func bundleOf(amounts map[string]types.Quantity) types.Bundle {
+	return types.Bundle{Requests: types.NewRequests(amounts)}
+}
+
 func TestBindAndWait(t *testing.T) {
 	b := newBench(t, Config{})
 	b.node("n1", 2000)
@@ -229,7 +240,7 @@ func TestGathers(t *testing.T) {
 // TestSleepsWhileItGathers: work that falls due during the wait for an answer is done with the
 // answer, without an earlier wake.
 func TestSleepsWhileItGathers(t *testing.T) {
-	b := newBench(t, Config{AccumulateAfter: time.Second, Gather: 3})
+	b := newBench(t, Config{Gather: 3})
 	b.node("n1", 1000)
 	b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{
 		Accumulate: true, Submitted: b.now.UnixNano(), Bundles: []types.Bundle{bundleOf(map[string]types.Quantity{"cpu": 5000})},

@@ -5,14 +5,13 @@ import (
 	"math/bits"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/controlplane/match"
-	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/scheduler/schedulertest"
 	"github.com/escher-sched/escher/types"
@@ -32,6 +31,14 @@ func (b *bench) gpusOn(node string, devices ...string) {
 	if b.core.view.Nodes[node] == nil {
 		b.put(controlplane.AliveKey(node), &types.Alive{})
 	}
+}
+
+// putDevices gives a node GPUs.
+func (b *bench) putDevices(node string, d *types.Devices) {
+	b.t.Helper()
+	b.put(controlplane.DevicesKey(node), d, controlplane.NodeKey(node), &types.Node{
+		Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 1000, "gpu": types.Quantity(len(d.Devices)) * match.Whole}),
+	})
 }
 
 func of(r types.DeviceRequest) func(*types.Task) {
@@ -239,109 +246,6 @@ func TestGangOfDevices(t *testing.T) {
 				t.Errorf("it is %q, want %q", got, tt.want)
 			}
 		})
-	}
-}
-
-// TestDevicesThatAreWantedAreCollected: matching devices are collected one by one as they become
-// free, and no others. Devices with a topology are collected together.
-func TestDevicesThatAreWantedAreCollected(t *testing.T) {
-	tests := map[string]struct {
-		bundles []types.Bundle
-		// before is the collection at first, after the final grant.
-		before, after string
-	}{
-		"a model":         {[]types.Bundle{bundle(2000, types.DeviceRequest{Models: []string{"H100"}})}, "g4", "g4 g5"},
-		"a model and any": {[]types.Bundle{bundleOf(q{"gpu": 2000}), bundle(2000, types.DeviceRequest{Models: []string{"H100"}})}, "g4", "g4 g5 g2 g3"},
-		"a pair":          {[]types.Bundle{bundle(2000, types.DeviceRequest{Topology: types.LinkedDevices})}, "", "g4 g5"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			b := newAging(t)
-			b.gpusOn("n1", "A100/a", "A100/b", "A100/c", "A100/d", "H100/x", "H100/x")
-			b.gpusOn("n2", "A100", "A100", "A100", "A100", "A100", "A100")
-			b.task("n2", q{"cpu": 1000, "gpu": 6000, "node/n2": 1})
-			for i, models := range []string{"H100", "H100", "A100", "A100"} {
-				b.task(fmt.Sprintf("hog%d", i), q{"gpu": 1000, "node/n1": 1}, of(types.DeviceRequest{Models: []string{models}}))
-				b.settle()
-			}
-			// No bundle fits without free cpu.
-			b.task("cpu", q{"cpu": 1000, "node/n1": 1})
-			b.settle()
-			for i := range tt.bundles {
-				tt.bundles[i].Requests = tt.bundles[i].Requests.Plus(types.NewRequests(q{"cpu": 100}))
-			}
-			b.reserve(tt.bundles...)
-			held := func() string {
-				var out []string
-				for _, h := range b.grant().On("n1") {
-					for _, d := range h.Devices {
-						out = append(out, d.ID)
-					}
-				}
-				return strings.Join(out, " ")
-			}
-			first := "hog0"
-			if b.held(first) == "g5" {
-				first = "hog1"
-			}
-			b.exited(first)
-			b.settle()
-			if first == "hog1" || held() != tt.before {
-				t.Errorf("when %s had ended, it had collected %q, want %q", first, held(), tt.before)
-			}
-			b.exited("hog1")
-			b.exited("cpu")
-			b.settle()
-			b.later(2 * time.Second)
-			if g := b.grant(); g.Phase != types.Granted || held() != tt.after {
-				t.Errorf("it is %s, and holds %q, want %q", g.Phase, held(), tt.after)
-			}
-		})
-	}
-}
-
-// TestCollectsWhereSuchDevicesAre: the claimant chooses the node with matching devices although
-// another node has more devices free.
-func TestCollectsWhereSuchDevicesAre(t *testing.T) {
-	b := newAging(t)
-	b.gpusOn("n1", "A100", "A100", "A100", "A100")
-	b.gpusOn("n2", "H100", "H100")
-	b.task("hog", q{"gpu": 2000, "node/n2": 1})
-	b.settle()
-	b.reserve(bundle(1000, types.DeviceRequest{Models: []string{"H100"}}), bundle(1000, types.DeviceRequest{MinMemory: 80 << 30}))
-	if g := b.grant(); g.Phase != types.Accumulating || len(g.Nodes) != 1 || g.Nodes[0].Node != "n2" {
-		t.Errorf("it collects with %+v", g)
-	}
-	b.exited("hog")
-	b.settle()
-	b.later(2 * time.Second)
-	if g := b.grant(); g.Phase != types.Granted {
-		t.Errorf("it is %s", g.Phase)
-	}
-}
-
-// TestTaskCollectsDevices: a task also collects matching devices, and is bound to them.
-func TestTaskCollectsDevices(t *testing.T) {
-	b := newAging(t)
-	b.gpusOn("n1", "A100", "A100", "H100", "H100")
-	b.task("hog0", q{"gpu": 1000, "cpu": 500}, of(types.DeviceRequest{Models: []string{"H100"}}))
-	b.task("hog1", q{"gpu": 1000, "cpu": 500}, of(types.DeviceRequest{Models: []string{"H100"}}))
-	b.settle()
-	b.task("t", q{"gpu": 2000, "cpu": 100}, of(types.DeviceRequest{Models: []string{"H100"}}), func(t *types.Task) { t.Accumulate = true })
-	b.settle()
-	b.later(2 * time.Second)
-	b.exited("hog0")
-	b.settle()
-	b.later(2 * time.Second)
-	if g := b.claim("t"); g.Phase != types.Accumulating || !strings.Contains(fmt.Sprint(g.Nodes), "[{g2 1000}]") {
-		t.Errorf("it has collected %+v", g)
-	}
-	b.exited("hog1")
-	b.settle()
-	b.later(2 * time.Second)
-	b.expect("t", "bound on n1")
-	if got := b.held("t"); got != "g2 g3" {
-		t.Errorf("it holds %s", got)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/scheduler/draft"
-	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
@@ -98,7 +98,7 @@ func (c *Core) goOnGranting(d *Transaction, r *cluster.Reservation) {
 	g := grants.Clone(r.Grant.V)
 	switch {
 	case c.waitForGrant(d, r) || c.waitForPools(r):
-	case c.untargeted(g) || c.view.UnreadNamespace(r.ID.Namespace) || !c.restFits(r, g):
+	case c.anyIneligible(g.Bundles) || c.view.UnreadNamespace(r.ID.Namespace) || !c.restFits(r, g):
 		d.Release(r)
 	default:
 		c.grantPart(d, r, g)
@@ -118,11 +118,13 @@ func (c *Core) waitForPools(r *cluster.Reservation) bool {
 	return false
 }
 
-// restFits reports whether all that a grant still lacks is free on its nodes.
+// restFits reports whether all that a grant still lacks is free on its nodes, and the complete grant
+// can be read.
 func (c *Core) restFits(r *cluster.Reservation, g *types.Grant) bool {
 	trial := &Transaction{Draft: draft.New(c.view, controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)}
-	c.collect(trial, r, grants.Clone(g))
-	return trial.whole
+	whole := grants.Clone(g)
+	c.collect(trial, r, whole)
+	return trial.whole && len(types.Encode(0, whole)) <= types.MaxMessageBytes
 }
 
 // grantPart takes as much of what g, the grant of r, still lacks as fits into the draft, and grants

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/types"
 )
 

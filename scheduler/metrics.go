@@ -131,12 +131,9 @@ func (h *idleHeld) looked(c *Core) {
 		h.seconds.WithLabelValues(string(id)).Add(amount * c.now.Sub(h.since).Seconds())
 	}
 	h.since, h.held = c.now, nil
-	if x, ok := c.accumulating(); ok && c.takesCareOf(x) { // otherwise another scheduler counts it
-		h.add(x.Grant.V)
-	}
-	for _, r := range c.atOnce() {
-		if r.Current() && c.division.Owns(r.ID.Namespace, "") {
-			h.add(r.Grant.V)
+	for x := range c.known {
+		if x.Grant.V != nil && c.takesCareOf(x) { // otherwise another scheduler counts it
+			h.add(x.Grant.V)
 		}
 	}
 }

@@ -6,62 +6,64 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/scheduler/draft"
-	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
-// The accumulating claimant never delays entries that precede it in the queue, by priority and then
-// age. They are placed first, take collected capacity if they fit with it, and accumulate instead
-// if they may. So only later entries wait for the claimant.
+// A collection never delays entries that precede its claimant in the queue, by priority and then age.
+// They are placed first, and take collected capacity if they fit with it. So only later entries wait
+// for the claimant. This is the order of the queue, which no library knows.
 
 // entryOf returns x as a queue entry.
 func entryOf(x claimant) *queue.Entry {
 	return &queue.Entry{ID: x.ID, Reservation: x.task == nil, Priority: x.Info.V.Order(), Submitted: x.Info.V.Submitted}
 }
 
-// outrankedBy reports whether an entry precedes x.
-func (x claimant) outrankedBy(e *queue.Entry) bool { return e != nil && e.Before(entryOf(x)) }
-
-// collected is the accumulating grant, as a draft leaves it, and its claimant.
-type collected struct {
-	x claimant
-	g *types.Grant
+// outrankedBy reports whether an entry precedes x: none precedes what its maker directs.
+func (x claimant) outrankedBy(e *queue.Entry) bool {
+	return e != nil && !x.Info.V.Directed() && e.Before(entryOf(x))
 }
 
-// collected returns the accumulating grant, as d leaves it; false if there is none.
-func (c *Core) collected(d *Transaction) (collected, bool) {
-	x, ok := c.accumulating()
-	switch {
-	case !ok:
-		return collected{}, false
-	case d.collecting != nil:
-		return collected{x, d.collecting.g}, d.collecting.g.Phase == types.Accumulating
+// collected returns the grants of what collects, as d leaves them, in order.
+func (c *Core) collected(d *Transaction) []collecting {
+	var out []collecting
+	for _, x := range c.claimants() {
+		switch at := d.collecting; {
+		case at != nil && at.x.key() == x.key():
+			if at.g.Phase == types.Collecting {
+				out = append(out, collecting{at.x, at.g})
+			}
+		case x.Grant.V != nil && x.Grant.V.Phase == types.Collecting && !d.Has(x.lock()): // otherwise it was just granted elsewhere
+			out = append(out, collecting{x, x.Grant.V})
+		}
 	}
-	return collected{x, x.Grant.V}, !d.Has(x.lock()) // otherwise it was just granted elsewhere
+	return out
 }
 
-// outranks reports whether a task precedes the accumulating claimant.
+// outranks reports whether a task precedes a claimant that has collected something.
 func (c *Core) outranks(d *Transaction, t *cluster.Task) bool {
-	at, ok := c.collected(d)
-	return ok && at.x.outrankedBy(c.queue.Entry(queue.Key{ID: t.ID}))
+	e := c.queue.Entry(queue.Key{ID: t.ID})
+	return slices.ContainsFunc(c.collected(d), func(at collecting) bool { return at.x.outrankedBy(e) })
 }
 
-// readyAhead makes a shape ready if its head, queued under k, precedes the accumulating claimant:
+// readyAhead makes a shape ready if its head, queued under k, precedes a claimant:
 // later entries of the shape may have failed before.
 func (c *Core) readyAhead(k queue.Key) {
-	if x, ok := c.accumulating(); ok {
-		if e := c.queue.Entry(k); x.outrankedBy(e) && e.Shape.Head() == e {
+	e := c.queue.Entry(k)
+	for x := range c.known {
+		if e.Shape.Head() == e && x.outrankedBy(e) {
 			c.queue.MakeReady(e.Shape)
+			return
 		}
 	}
 }
 
 // isInFlight reports whether the grant cannot change at present: it, or a pool that it draws on, is
 // in flight.
-func (c *Core) isInFlight(at collected) bool {
+func (c *Core) isInFlight(at collecting) bool {
 	if c.locked(at.x.lock()) {
 		return true
 	}
@@ -76,12 +78,23 @@ func (c *Core) isInFlight(at collected) bool {
 }
 
 // useCollected binds a task to a node where it fits with collected capacity, if it precedes the
-// claimant, or ends before the collection could be complete (backfill).
+// claimant, or ends before the capacity is no longer lent (backfill).
 func (c *Core) useCollected(d *Transaction, t *cluster.Task, alternative int, needs []cluster.Need) outcome {
-	at, ok := c.collected(d)
-	if !ok || at.x.task == t || !c.outranks(d, t) && !c.endsInTime(at, t) {
-		return noFit
+	e := c.queue.Entry(queue.Key{ID: t.ID})
+	for _, at := range c.collected(d) {
+		ahead := at.x.outrankedBy(e)
+		if at.x.task == t || !ahead && !c.endsInTime(at.x, t) {
+			continue
+		}
+		if result := c.useOf(d, at, t, alternative, needs, ahead); result != noFit {
+			return result
+		}
 	}
+	return noFit
+}
+
+// useOf is useCollected of one grant; ahead reports whether the task precedes its claimant.
+func (c *Core) useOf(d *Transaction, at collecting, t *cluster.Task, alternative int, needs []cluster.Need, ahead bool) outcome {
 	for i := range at.g.Nodes {
 		n := c.view.Nodes[at.g.Nodes[i].Node]
 		switch {
@@ -89,12 +102,14 @@ func (c *Core) useCollected(d *Transaction, t *cluster.Task, alternative int, ne
 			continue
 		case c.locked(n) || c.isInFlight(at) || c.poolInFlight(d.Draft, needs):
 			return stalled
+		case d.collects(at.x):
+			return full
 		case !d.Room(2+controlplane.NodeCompares+2*len(needs)+2*len(at.g.Nodes[i].Holds), 3+len(needs)+len(at.g.Nodes[i].Holds)):
 			switch {
 			case !d.Empty():
 				return full
-			case c.outranks(d, t) && c.fitsInstead(at, n, needs):
-				c.dissolve(d, at.x) // one transaction cannot hold both
+			case ahead && c.fitsInstead(at, n, needs):
+				c.yield(d, at.x) // one transaction cannot hold both
 				return stalled
 			}
 			continue // it will never fit
@@ -108,6 +123,11 @@ func (c *Core) useCollected(d *Transaction, t *cluster.Task, alternative int, ne
 		}
 	}
 	return noFit
+}
+
+// collects reports whether the draft changes the grant of another claimant than x.
+func (d *Transaction) collects(x claimant) bool {
+	return d.collecting != nil && d.collecting.x.key() != x.key()
 }
 
 // fitsWith reports whether needs may fit on the i-th node of a grant with what the grant holds
@@ -133,7 +153,7 @@ func (c *Core) fitsWith(d *Transaction, g *types.Grant, i int, needs []cluster.N
 }
 
 // fitsInstead reports whether needs fit on n if all collected capacity is returned.
-func (c *Core) fitsInstead(at collected, n *cluster.Node, needs []cluster.Need) bool {
+func (c *Core) fitsInstead(at collecting, n *cluster.Node, needs []cluster.Need) bool {
 	trial := c.newDraft(controlplane.Limits{Ops: math.MaxInt, Bytes: math.MaxInt}, 1)
 	trial.ReleaseGrant(at.g)
 	_, fits := trial.Fits(n, needs)
@@ -145,12 +165,25 @@ func (c *Core) fitsInstead(at collected, n *cluster.Node, needs []cluster.Need) 
 // claimant.
 func (c *Core) grantCollected(d *Transaction, r *cluster.Reservation) (outcome, []types.ResourceID) {
 	p := search.NewPacking(c.nodes, d.Draft, grants.BundleOrder(c.view, r))
-	at, ok := c.collected(d)
-	if !ok || !at.x.outrankedBy(c.queue.Entry(queue.Key{ID: r.ID, Reservation: true})) {
-		return noFit, grants.AllIDs(p.Spots)
+	e := c.queue.Entry(queue.Key{ID: r.ID, Reservation: true})
+	for _, at := range c.collected(d) {
+		if !at.x.outrankedBy(e) {
+			continue
+		}
+		if result := c.grantOf(d, at, r, p); result != noFit {
+			return result, nil
+		}
 	}
+	return noFit, grants.AllIDs(p.Spots)
+}
+
+// grantOf is grantCollected with one grant.
+func (c *Core) grantOf(d *Transaction, at collecting, r *cluster.Reservation, p *search.Packing) outcome {
 	if c.isInFlight(at) {
-		return stalled, nil
+		return stalled
+	}
+	if d.collects(at.x) {
+		return full
 	}
 	fits := false
 	done := c.lend(d, at, func() bool {
@@ -162,21 +195,21 @@ func (c *Core) grantCollected(d *Transaction, r *cluster.Reservation) (outcome, 
 	})
 	switch {
 	case done:
-		return placed, nil
+		return placed
 	case fits && !d.Empty():
-		return full, nil
+		return full
 	case fits: // one transaction cannot hold both: return all collected capacity first
-		c.dissolve(d, at.x)
-		return stalled, nil
+		c.yield(d, at.x)
+		return stalled
 	case p.Skipped:
-		return stalled, nil
+		return stalled
 	}
-	return noFit, grants.AllIDs(p.Spots)
+	return noFit
 }
 
 // lend returns the collected capacity, calls place, and takes back the remainder; if place fails,
 // nothing changes.
-func (c *Core) lend(d *Transaction, at collected, place func() bool) bool {
+func (c *Core) lend(d *Transaction, at collecting, place func() bool) bool {
 	lent := &types.Grant{}
 	for _, on := range at.g.Nodes {
 		if !c.locked(c.view.Nodes[on.Node]) {
@@ -199,21 +232,26 @@ func (c *Core) lend(d *Transaction, at collected, place func() bool) bool {
 		default:
 			d.Keep(n, on.Holds)
 			on.Holds = nil
-			c.collectOn(d, at.x.Reservation, on, grants.Wanted(c.view, at.x.Reservation, bundles[on.Node]))
+			if slices.Contains(at.x.on(), on.Node) { // otherwise it is being returned
+				c.collectOn(d, at.x.Reservation, on, grants.Wanted(c.view, at.x.Reservation, bundles[on.Node]))
+			}
 		}
 		c.nodes.Note(d.Draft, n)
 	}
 	if d.collecting == nil {
-		d.accumulate(c.view, at.x, after)
+		d.setCollecting(at.x, after)
 	}
 	d.collecting.g = after
-	c.accumulateAgain()
+	c.collectAgain()
 	return true
 }
 
 // placeOutranking places waiting entries that precede x, on nodes of x only if no other node fits.
 // If the draft has no space for all of them, the next one continues.
 func (c *Core) placeOutranking(d *Transaction, x claimant) {
+	if x.Info.V.Directed() {
+		return
+	}
 	limit := entryOf(x)
 	c.wakeOutranking(d, x)
 	if x.Grant.V != nil {
@@ -224,39 +262,6 @@ func (c *Core) placeOutranking(d *Transaction, x claimant) {
 	if s := c.queue.First(); d.collecting != nil || s != nil && s.Head().Before(limit) {
 		c.first, d.closed = true, true
 	}
-}
-
-// outranked reports whether another candidate should accumulate instead of x: it precedes x, may
-// accumulate, has waited long enough, and has nodes to begin on.
-func (c *Core) outranked(d *Transaction, x claimant) bool {
-	if len(c.accum.candidates) == 0 {
-		return false
-	}
-	if at := c.accum.nextAge; at != 0 && at <= c.now.UnixNano() {
-		c.accum.rivals = paced{seen: -1}
-	}
-	if !c.maySearch(&c.accum.rivals) {
-		c.accum.wake = earlier(c.accum.wake, c.accum.nextAge)
-		return false
-	}
-	for i, y := range c.aged() {
-		if i == triesPerSearch || !x.outrankedBy(entryOf(y)) {
-			return false
-		}
-		if c.takesCareOf(y) && !grants.OverPools(c.view, y.Reservation) && !c.view.UnreadNamespace(y.ID.Namespace) && c.couldBegin(d, y) {
-			return true
-		}
-	}
-	return false
-}
-
-// couldBegin reports whether all bundles of y, which has not begun, have a node to collect on.
-func (c *Core) couldBegin(d *Transaction, y claimant) bool {
-	left := c.accum.left
-	c.accum.left = nil // it belongs to the current claimant
-	ok := c.assign(d, y, y.newGrant(c.now))
-	c.accum.left = left
-	return ok
 }
 
 // wakeOutranking wakes shapes that precede x and may fit with what the draft returns: otherwise x
@@ -305,93 +310,8 @@ func (c *Core) fitsAny(d *draft.Draft, n *cluster.Node, s *queue.Shape, collecte
 	return len(s.Resolved) == 0
 }
 
-// endsInTime reports whether a task ends before the collection could be complete, given the known
-// ends of other tasks (Lifka 1995, EASY).
-func (c *Core) endsInTime(at collected, t *cluster.Task) bool {
-	return t.Info.V.MaxRun > 0 && !c.now.Add(t.Info.V.MaxRun).After(grants.Completion(c.view, at.x.Reservation, at.g))
-}
-
-// An accumulating claimant returns all it holds if an AtOnce reservation of its namespace, for
-// waiting tasks of higher priority, could collect it: otherwise both would wait. While that
-// reservation lacks capacity, the claimant does not begin on it: otherwise it would take and return
-// the same capacity forever.
-
-// priority is the submitted priority, without raises.
-func (x claimant) priority() int {
-	if x.task != nil {
-		return x.task.Info.V.Priority
-	}
-	return x.Info.V.Priority
-}
-
-// above returns the AtOnce reservations for waiting tasks of the namespace of x with higher
-// priority.
-func (c *Core) above(x claimant) []*cluster.Reservation {
-	var out []*cluster.Reservation
-	for id := range c.accum.atOnce {
-		r := c.view.Reservations[id]
-		if id.Namespace == x.ID.Namespace && grants.IsAtOnce(r) && !r.Info.V.ForItself && r.Info.V.Priority > x.priority() && r.Current() {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// givesWay reports whether x holds capacity that a reservation above it lacks and could take.
-func (c *Core) givesWay(x claimant) bool {
-	return x.Grant.V != nil && slices.ContainsFunc(c.above(x), func(r *cluster.Reservation) bool { return c.couldTake(r, x.Grant.V) })
-}
-
-// couldTake reports whether r could collect more if the holdings of another grant were free.
-func (c *Core) couldTake(r *cluster.Reservation, other *types.Grant) bool {
-	g := c.directed(r)
-	if g == nil || c.accum.refused[r.ID] == lastChange(r) {
-		return false
-	}
-	d := c.newDraft(c.cfg.Limits, 1)
-	d.ReleaseGrant(other)
-	for i := range g.Nodes {
-		at := &g.Nodes[i]
-		for _, w := range grants.WantedOn(c.view, r, g, at.Node) {
-			if has := grants.HeldOf(at.Holds, w.ID); has < w.Sum() && grants.HoldsAt(c.view, other, at.Node, w.ID) {
-				if c.collectOn(d, r, at, []grants.Want{w}); grants.HeldOf(at.Holds, w.ID) > has {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// shortage is a resource lacking on a node; "" stands for the whole cluster.
-type shortage struct {
-	node string
-	id   types.ResourceID
-}
-
-// lackedAbove returns what the reservations above x lack: x must not begin on those.
-func (c *Core) lackedAbove(x claimant) map[shortage]bool {
-	out := make(map[shortage]bool)
-	for _, r := range c.above(x) {
-		for _, at := range r.Grant.V.Nodes {
-			for _, w := range grants.WantedOn(c.view, r, r.Grant.V, at.Node) {
-				if grants.HeldOf(at.Holds, w.ID) >= w.Sum() {
-					continue
-				}
-				if c.view.Pool(w.ID) != nil {
-					out[shortage{"", w.ID}] = true
-				} else {
-					out[shortage{at.Node, w.ID}] = true
-				}
-			}
-		}
-	}
-	return out
-}
-
-// anyLacked reports whether any of needs is lacking on a node, or cluster-wide.
-func anyLacked(lacked map[shortage]bool, node string, needs []cluster.Need) bool {
-	return len(lacked) > 0 && slices.ContainsFunc(needs, func(x cluster.Need) bool {
-		return lacked[shortage{node, x.ID}] || lacked[shortage{"", x.ID}]
-	})
+// endsInTime reports whether a task ends before what x has collected is no longer lent (Lifka 1995,
+// EASY).
+func (c *Core) endsInTime(x claimant, t *cluster.Task) bool {
+	return t.Info.V.MaxRun > 0 && x.on() != nil && c.now.Add(t.Info.V.MaxRun).UnixNano() <= x.Info.V.Collect.LendUntil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -260,7 +260,7 @@ func (b *bench) session(node string) int64 {
 
 // TestNothingToWakeFor: the core does not wait for a past time.
 func TestNothingToWakeFor(t *testing.T) {
-	b := newBench(t, Config{AccumulateAfter: time.Second})
+	b := newBench(t, Config{})
 	b.node("n1", 1000)
 	b.task("hog", map[string]types.Quantity{"cpu": 1000})
 	b.settle()
@@ -410,7 +410,7 @@ func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		b := newBench(t, Config{})
 		b.node("n1", 1000)
-		b.put(controlplane.ReservationKey("d", "r"), b.large())
+		b.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Submitted: b.now.UnixNano(), Bundles: []types.Bundle{bundleOf(map[string]types.Quantity{"cpu": 1000})}})
 		b.see()
 		d := b.core.Next(b.now)[0]
 		b.del(controlplane.ReservationKey("d", "r"))

@@ -1,10 +1,12 @@
 package scheduler
 
 import (
+	"slices"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/scheduler/draft"
-	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 )
@@ -60,15 +62,15 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 	if !ok {
 		return
 	}
-	var holds []types.Holding // collected here
-	x, ok := c.accumulating()
-	if ok {
-		holds = x.Grant.V.On(n.Name)
-		free = free.Add(grants.HeldOf(holds, rid))
+	collecting := c.collectingOn(n)
+	for _, x := range collecting {
+		free = free.Add(grants.HeldOf(x.Grant.V.On(n.Name), rid))
 	}
 	steers := c.nodes.OnlyAt(rid) == n
 	c.queue.WakeIf(rid, free, func(s *queue.Shape) bool {
-		if !c.nodes.MayFit(s, n) && (len(holds) == 0 || !x.outrankedBy(s.Head()) || !c.fitsAny(c.nodes.Blank(), n, s, holds)) {
+		if !c.nodes.MayFit(s, n) && !slices.ContainsFunc(collecting, func(x claimant) bool {
+			return x.outrankedBy(s.Head()) && c.fitsAny(c.nodes.Blank(), n, s, x.Grant.V.On(n.Name))
+		}) {
 			return false
 		}
 		if steers {
@@ -76,6 +78,16 @@ func (c *Core) wakeOn(n *cluster.Node, rid types.ResourceID) {
 		}
 		return true
 	})
+}
+
+// collectingOn returns what holds something collected on a node that others may precede.
+func (c *Core) collectingOn(n *cluster.Node) (out []claimant) {
+	for x := range c.known {
+		if x.Grant.V != nil && !x.Info.V.Directed() && len(x.Grant.V.On(n.Name)) > 0 {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 func (c *Core) touchResource(k controlplane.Key) {
@@ -86,7 +98,7 @@ func (c *Core) touchResource(k controlplane.Key) {
 		// and are not listed under rid.
 		c.nodes.ForgetLog()
 		c.queue.Wake(rid)
-		c.accumulateAgain()
+		c.collectAgain()
 		c.touchPool(rid)
 	default:
 		c.more(c.view.Nodes[k.Where], rid)
@@ -102,7 +114,6 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 	n := c.view.Nodes[k.Node]
 	b := c.view.Binding(k)
 	if b == nil || b.Info.V == nil {
-		c.accum.ended++
 		// After a reload the status may arrive before the binding.
 		if t := c.view.Task(id); t != nil {
 			c.touchTask(t)
@@ -110,9 +121,6 @@ func (c *Core) touchBinding(k controlplane.Key, id cluster.ID) {
 		return
 	}
 	c.pushBinding(b)
-	if b.Info.V.MaxRun > 0 && c.view.Leaders[grants.AccumulateRole] != nil {
-		c.queue.Wake(lendable)
-	}
 	for _, p := range b.Info.V.Provides {
 		if b.Providing(p) {
 			c.more(n, types.Resolve(id.Namespace, p.Name))
@@ -177,14 +185,13 @@ func (c *Core) touchTask(t *cluster.Task) {
 	} else {
 		c.readyAhead(k)
 	}
-	if t.Info.V.Accumulate {
-		c.mayAccumulate(k, t.Info.V.Submitted)
-	}
 	c.restQueued(t, k)
 }
 
-// touchClaim rechecks the grant of a collecting task: the task may not wait any more.
+// touchClaim rechecks what a task collects: it may not wait any more.
 func (c *Core) touchClaim(id cluster.ID) {
+	c.mayCollect(queue.Key{ID: id})
+	c.queue.Wake(lendable)
 	if r := c.view.Reservations[id]; r != nil && r.Grant.V != nil && r.Grant.V.Task != 0 {
 		c.reservations.Push(r)
 	}
@@ -221,7 +228,8 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 			}
 		}
 	}
-	if g := r.Grant.V; g != nil && g.Phase == types.Accumulating {
+	if g := r.Grant.V; g != nil && g.Phase == types.Collecting {
+		c.mayCollect(queue.Key{ID: id, Reservation: g.Task == 0})
 		c.queue.Wake(lendable)
 	}
 	c.touchReservation(r)
@@ -231,15 +239,15 @@ func (c *Core) touchGrantKey(id cluster.ID) {
 func (c *Core) touchReservation(r *cluster.Reservation) {
 	c.deciding = r
 	k := queue.Key{ID: r.ID, Reservation: true}
-	if grants.IsAtOnce(r) {
-		c.mayCollectAtOnce(r.ID)
+	if r.Info.V != nil && r.Info.V.Collect != nil {
+		c.mayCollect(k)
 	}
 	if r.Grant.V != nil {
 		c.queueMove(r)
 		c.reservations.Push(r)
 		return
 	}
-	if r.Info.V == nil || r.Grant.Unread() || !c.division.Owns(r.ID.Namespace, "") || r.Info.V.AtOnce {
+	if r.Info.V == nil || r.Grant.Unread() || !c.division.Owns(r.ID.Namespace, "") || r.Info.V.Directed() {
 		c.queue.Remove(k)
 		delete(c.retries, k)
 		return
@@ -252,13 +260,10 @@ func (c *Core) touchReservation(r *cluster.Reservation) {
 		ID: r.ID, Reservation: true, Priority: r.Info.V.Order(), Submitted: r.Info.V.Submitted, Conflicts: c.retries[k],
 	}, queue.KeyOf(c.text))
 	c.readyAhead(k)
-	if r.Info.V.Accumulate {
-		c.mayAccumulate(k, r.Info.V.Submitted)
-	}
 }
 
 // touchNamespace makes every waiting entry of a namespace ready, with its new requests.
 func (c *Core) touchNamespace(ns string) {
-	c.accumulateAgain()
+	c.collectAgain()
 	c.queue.Retry(ns)
 }

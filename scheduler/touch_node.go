@@ -5,8 +5,8 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/controlplane/match"
-	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -83,7 +83,7 @@ func (c *Core) touchAllocated(k controlplane.Key) {
 	if k.Where != "" {
 		rid := types.Resolve(k.Namespace, k.Name)
 		c.queue.Wake(rid)
-		c.accumulateAgain()
+		c.collectAgain()
 		c.touchPool(rid)
 		return
 	}

@@ -14,13 +14,13 @@ import (
 type Transaction struct {
 	*draft.Draft
 	chain
-	// collecting is the accumulating grant, if the draft changes it.
+	// collecting is the grant of what collects, if the draft changes it.
 	collecting *collecting
 	// whole reports whether the grant last collected for holds all that it wants.
 	whole bool
-	// atOnce is the AtOnce reservation that the draft collects for or hands over.
-	atOnce *cluster.Reservation
-	// kept are the nodes of a collection: see accumulator.
+	// of is what the draft collects for, hands over, or makes return what it has; nil if there is none.
+	of *claimant
+	// kept are the nodes of a collection.
 	kept    []*cluster.Node
 	entries []*queue.Entry
 	// last is the node of the last task placed; nil if unknown.
@@ -93,8 +93,8 @@ func (c *Core) unlock(d *Transaction) {
 	}
 	c.unkeep(d)
 	c.queue.Unstall()
-	if c.accum.skipped {
-		c.accumulateAgain()
+	if c.collects.skipped {
+		c.collectAgain()
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/controlplane/memstore"
-	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -23,7 +23,7 @@ func (b *bench) garble(key string) {
 
 // newGarbledBench is a bench without the audit, which would report unreadable keys.
 func newGarbledBench(t *testing.T) *bench {
-	return &bench{t: t, store: memstore.New(), core: New(Config{AccumulateAfter: time.Second}), now: time.Unix(1000, 0)}
+	return &bench{t: t, store: memstore.New(), core: New(Config{}), now: time.Unix(1000, 0)}
 }
 
 // TestUnreadableValuesCountAsAbsent: for any unreadable key the scheduler settles, reports it once,
@@ -37,7 +37,7 @@ func TestUnreadableValuesCountAsAbsent(t *testing.T) {
 		"namespace": controlplane.NamespaceKey("d"), "resource": controlplane.ResourceKey("d", "x", "n1"),
 		"everywhere": controlplane.ResourceKey("d", "x", types.EveryNode), "pool": controlplane.ResourceKey("d", "x", types.ClusterWide),
 		"pool in use": controlplane.PoolKey("d", "lic"), "reservation": controlplane.ReservationKey("d", "r"),
-		"grant": controlplane.GrantKey("d", "r"), "leader": controlplane.LeaderKey(grants.AccumulateRole),
+		"grant": controlplane.GrantKey("d", "r"), "leader": controlplane.LeaderKey(grants.GrantRole),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newGarbledBench(t)
@@ -50,7 +50,10 @@ func TestUnreadableValuesCountAsAbsent(t *testing.T) {
 			})
 			b.settle()
 			b.garble(key)
-			b.put(controlplane.ReservationKey("d", "r2"), b.large())
+			b.put(controlplane.ReservationKey("d", "r2"), &types.Reservation{
+				Accumulate: true, Submitted: b.now.UnixNano(), Bundles: []types.Bundle{bundleOf(map[string]types.Quantity{"cpu": 1000})},
+				Collect: &types.Collect{On: []string{"n1"}},
+			})
 			b.task("t1", map[string]types.Quantity{"cpu": 100, "node/n1": 1})
 			b.now = b.now.Add(time.Minute)
 			b.settle()

@@ -156,7 +156,7 @@ func (r *DeviceRequest) UnmarshalJSON(data []byte) error {
 	if t.MinMemory == "" {
 		return nil
 	}
-	bytes, err := ParseDeviceMemory(t.MinMemory)
+	bytes, err := ParseSize(t.MinMemory)
 	if err != nil {
 		return Errorf(Invalid, "minMemory: %w", err)
 	}
@@ -164,8 +164,8 @@ func (r *DeviceRequest) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ParseDeviceMemory reads an amount of memory such as 40Gi, in bytes.
-func ParseDeviceMemory(text string) (int64, error) {
+// ParseSize reads a size such as 40Gi, in bytes.
+func ParseSize(text string) (int64, error) {
 	q, err := ParseQuantity(string(Memory), text)
 	switch {
 	case err == nil && q > 0 && q <= MaxQuantity:
@@ -173,7 +173,7 @@ func ParseDeviceMemory(text string) (int64, error) {
 	case err != nil && !strings.HasPrefix(text, "-"):
 		return 0, Errorf(Invalid, "%s", strings.TrimPrefix(err.Error(), string(Memory)+": "))
 	}
-	return 0, Errorf(Invalid, "%q is not a size of a device's memory: give more than 0, such as 40Gi, or leave it out", text)
+	return 0, Errorf(Invalid, "%q is not a size: give more than 0, such as 40Gi, or leave it out", text)
 }
 
 // ParseTopology reads nvlink or numa; empty means any. Invalid: any other text.
@@ -214,7 +214,7 @@ func (r *DeviceRequest) validate(field string) error {
 		errs = append(errs, ValidateModel(index(field+".model", j), m))
 	}
 	if r.MinMemory < 0 || r.MinMemory > int64(MaxQuantity) {
-		errs = append(errs, Errorf(Invalid, "%s.minMemory: %d bytes is not a size of a device's memory: give more than 0, such as 40Gi, or leave it out", field, r.MinMemory))
+		errs = append(errs, Errorf(Invalid, "%s.minMemory: %d bytes is not a size: give more than 0, such as 40Gi, or leave it out", field, r.MinMemory))
 	}
 	if _, err := ParseTopology(string(r.Topology)); err != nil {
 		errs = append(errs, Errorf(Invalid, "%s.topology: %w", field, err))
@@ -250,11 +250,7 @@ func (r *DeviceRequest) validateIn(field string, vectors []namedRequests) error 
 	if err := validateRequestName(field, r.Resource); err != nil {
 		return err
 	}
-	base, _, _ := strings.Cut(r.Resource, "@")
-	switch id := ResourceID(base); {
-	case id == CPU || id == Memory || id == Disk || id == Port || id.IsPlacement() || !IsPhysical(base):
-		return Errorf(Invalid, "%s: %q is not made of devices: name one that is, such as gpu", field, r.Resource)
-	case strings.HasPrefix(base, string(Port)+"/"):
+	if !MadeOfDevices(r.Resource) {
 		return Errorf(Invalid, "%s: %q is not made of devices: name one that is, such as gpu", field, r.Resource)
 	}
 	for _, v := range vectors {
@@ -278,4 +274,15 @@ func (t *Task) validateDevices() error {
 		vectors = append(vectors, namedRequests{"requests, nor in " + index("alternatives", i), t.Requests.Plus(a.Requests)})
 	}
 	return validateDevices("devices", t.Devices, vectors...)
+}
+
+// MadeOfDevices reports whether a requested resource, such as gpu or gpu@train, consists of devices.
+func MadeOfDevices(request string) bool {
+	base, _, _ := strings.Cut(request, "@")
+	switch id := ResourceID(base); id {
+	case CPU, Memory, Disk, Port:
+		return false
+	default:
+		return !id.IsPlacement() && IsPhysical(base) && !strings.HasPrefix(base, string(Port)+"/")
+	}
 }

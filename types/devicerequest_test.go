@@ -160,7 +160,7 @@ func TestValidateDevices(t *testing.T) {
 		"a zero byte":   {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Models = []string{"H\x00"} })}, `devices[0].model[0]: "H\x00" contains a zero byte`},
 		"a long model":  {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Models = []string{strings.Repeat("H", 101)} })}, `has 101 bytes: at most 100 are allowed`},
 		"many models":   {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Models = make([]string, 17) })}, `devices[0].model: has 17: at most 16 are allowed`},
-		"less than no":  {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.MinMemory = -1 })}, `devices[0].minMemory: -1 bytes is not a size of a device's memory: give more than 0`},
+		"less than no":  {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.MinMemory = -1 })}, `devices[0].minMemory: -1 bytes is not a size: give more than 0`},
 		"odd topology":  {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Topology = "ring" })}, `devices[0].topology: "ring" is unknown: use nvlink or numa, or leave it out`},
 		"one that lies": {Task{Requests: gpu, Devices: with(func(r *DeviceRequest) { r.Topology = OneNUMA })}, ""},
 	}

@@ -12,6 +12,7 @@ import "google.golang.org/protobuf/encoding/protowire"
 type OwnOfTask struct {
 	Name, Job []byte
 	Submitted int64
+	Index     int64
 }
 
 // Divide reads the own fields of a stored task, and appends the rest to rest. Internal: the value
@@ -26,6 +27,8 @@ func (o *OwnOfTask) Divide(value, rest []byte) ([]byte, error) {
 			o.Job = f.bytes
 		case f.integer(9):
 			o.Submitted = int64(f.varint)
+		case f.integer(23):
+			o.Index = int64(f.varint)
 		default:
 			return false
 		}
@@ -39,6 +42,7 @@ func (o *OwnOfTask) Validate() error {
 	p.bytes("name", o.Name)
 	p.bytes("job", o.Job)
 	p.moments("submitted", o.Submitted)
+	within(&p, "index", o.Index, 0, MaxCount)
 	return p.err()
 }
 

@@ -19,7 +19,9 @@ func divided(t *testing.T, m Message, value []byte) (Message, error) {
 	case *Task:
 		var own OwnOfTask
 		rest, err = own.Divide(value, nil)
-		join = func() { again.Name, again.Job, again.Submitted = string(own.Name), string(own.Job), own.Submitted }
+		join = func() {
+			again.Name, again.Job, again.Submitted, again.Index = string(own.Name), string(own.Job), own.Submitted, int(own.Index)
+		}
 	case *Status:
 		var own OwnOfStatus
 		rest, err = own.Divide(value, nil)
@@ -67,7 +69,7 @@ func TestDividedIsWhatWasStored(t *testing.T) {
 		}
 	}
 	var a, b OwnOfTask
-	one, _ := a.Divide(Encode(1, &Task{Name: "a", Job: "x", Submitted: 1, Spec: "s"}), nil)
+	one, _ := a.Divide(Encode(1, &Task{Name: "a", Job: "x", Submitted: 1, Index: 7, Spec: "s"}), nil)
 	two, _ := b.Divide(Encode(2, &Task{Name: "b", Job: "y", Submitted: 2, Spec: "s"}), nil)
 	if !bytes.Equal(one, two) || a.Submitted != 1 || string(b.Name) != "b" {
 		t.Errorf("the rest of alike tasks is % x and % x", one, two)

@@ -10,7 +10,8 @@ import (
 
 // Class is the kind of failure of an error. It alone decides whether an operation is retried, and
 // determines the exit code of the command line, the HTTP status of the task socket and the label of
-// a metric: see ClassOf and the table classes.
+// a metric: see ClassOf and the table classes. As an error it is a target of errors.Is:
+// errors.Is(err, types.NotFound).
 type Class int
 
 // The classes. There are few on purpose: a caller can act on each one.
@@ -89,6 +90,9 @@ func Classes() []Class {
 // String returns the name of the class.
 func (c Class) String() string { return classes[c].name }
 
+// Error returns the name of the class.
+func (c Class) Error() string { return c.String() }
+
 // ExitCode returns the exit code of the command line for such an error.
 func (c Class) ExitCode() int { return classes[c].exit }
 
@@ -116,8 +120,42 @@ func Errorf(class Class, format string, args ...any) error {
 // Error returns the text, with its actions in neutral words.
 func (e *Error) Error() string { return e.err.Error() }
 
-// Unwrap returns the formatted error, which wraps the causes.
-func (e *Error) Unwrap() error { return e.err }
+// Is reports whether target is the class of the error.
+func (e *Error) Is(target error) bool { return target == error(e.Class) }
+
+// KeyChanged is a cause of a Conflict: a key of the store is not as it was read.
+type KeyChanged struct {
+	Key string
+	// Was and Is are the revisions of its last change when it was read and now; 0 means absent.
+	Was, Is int64
+}
+
+// Error says what changed.
+func (e KeyChanged) Error() string {
+	switch {
+	case e.Was == 0:
+		return fmt.Sprintf("%s was absent and was created at revision %d", e.Key, e.Is)
+	case e.Is == 0:
+		return fmt.Sprintf("%s of revision %d was deleted", e.Key, e.Was)
+	}
+	return fmt.Sprintf("%s moved from revision %d to %d", e.Key, e.Was, e.Is)
+}
+
+// Unwrap returns the formatted error, which wraps the causes, without their classes.
+func (e *Error) Unwrap() error { return cause{e.err} }
+
+// cause is the cause of an Error. An error has one class, the outermost: those of causes are not
+// found.
+type cause struct{ error }
+
+// Is reports whether the cause is or wraps target, unless that is a class.
+func (c cause) Is(target error) bool {
+	_, class := target.(Class)
+	return !class && errors.Is(c.error, target)
+}
+
+// As finds an error of the type of target in the cause.
+func (c cause) As(target any) bool { return errors.As(c.error, target) }
 
 // ClassOf returns the class of the outermost classified error in err's chain, or Internal if there
 // is none.
@@ -128,5 +166,6 @@ func ClassOf(err error) Class {
 	return Internal
 }
 
-// Is reports whether err is of the given class.
+// Is reports whether err is of the given class. Unlike errors.Is, it counts an unclassified error as
+// Internal.
 func Is(err error, class Class) bool { return err != nil && ClassOf(err) == class }

@@ -139,7 +139,7 @@ func CheckPort(port string, ports map[string]int) (int, error) {
 	if n := fixedPort(port); n != 0 {
 		return n, nil
 	}
-	return 0, Errorf(Invalid, "port %s: the task has no port of that name, and it is not a number: name one of its ports", shorten(port))
+	return 0, Errorf(Invalid, "port %s: the task has no port of that name, and it is not a number from 1 to %d: name one of its ports", shorten(port), MaxPort)
 }
 
 // Health is the result of the checks of a process.

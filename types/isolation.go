@@ -2,6 +2,7 @@ package types
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/escher-sched/escher/types/action"
@@ -95,4 +96,112 @@ func (s *Spec) Permits() []ResourceID {
 		}
 	}
 	return ids
+}
+
+// Unlimited is a limit that does not limit.
+const Unlimited = -1
+
+// Ulimit limits a resource of each process of a container: see setrlimit(2).
+type Ulimit struct {
+	// Name is one of Ulimits.
+	Name string
+	// Soft is the limit, and Hard the most to which a process may raise it; Unlimited means none.
+	Soft, Hard int64
+}
+
+func (u *Ulimit) fields(w *wire) {
+	text(w, 2, &u.Name)
+	integer(w, 3, &u.Soft)
+	integer(w, 4, &u.Hard)
+}
+
+// Ulimits returns the names of all limits, sorted.
+func Ulimits() []string {
+	return []string{
+		"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack",
+	}
+}
+
+// MaxOpenFiles is the largest number of open files that a Linux can be set to.
+const MaxOpenFiles = 1 << 30
+
+// ParseUlimit reads NAME=SOFT[:HARD].
+func ParseUlimit(text string) (Ulimit, error) {
+	name, values, found := strings.Cut(text, "=")
+	if !found {
+		return Ulimit{}, Errorf(Invalid, "ulimit: %q has no limit: write NAME=SOFT or NAME=SOFT:HARD, such as memlock=-1", shorten(text))
+	}
+	soft, hard, err := ParseLimits(values)
+	if err != nil {
+		return Ulimit{}, Errorf(Invalid, "ulimit: %s: %w", shorten(name), err)
+	}
+	u := Ulimit{Name: name, Soft: soft, Hard: hard}
+	return u, u.validate("ulimit")
+}
+
+// ParseLimits reads SOFT[:HARD]; without HARD both are the same.
+func ParseLimits(text string) (soft, hard int64, err error) {
+	first, second, two := strings.Cut(text, ":")
+	if soft, err = parseLimit(first); err != nil || !two {
+		return soft, soft, err
+	}
+	hard, err = parseLimit(second)
+	return soft, hard, err
+}
+
+func parseLimit(text string) (int64, error) {
+	if text == "unlimited" {
+		return Unlimited, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < Unlimited {
+		return 0, Errorf(Invalid, "%q is not a limit: write a whole number, or -1 for none", shorten(text))
+	}
+	return n, nil
+}
+
+// Limits formats the limits as ParseLimits reads them.
+func (u *Ulimit) Limits() string {
+	if u.Soft == u.Hard {
+		return strconv.FormatInt(u.Soft, 10)
+	}
+	return strconv.FormatInt(u.Soft, 10) + ":" + strconv.FormatInt(u.Hard, 10)
+}
+
+func (u *Ulimit) validate(at string) error {
+	at += "." + shorten(u.Name)
+	var errs []error
+	if !slices.Contains(Ulimits(), u.Name) {
+		errs = append(errs, Errorf(Invalid, "%s: is not a limit of processes: use %s", at, strings.Join(Ulimits(), ", ")))
+	}
+	for _, n := range []int64{u.Soft, u.Hard} {
+		if n < Unlimited || n > MaxBudget {
+			errs = append(errs, Errorf(Invalid, "%s: %d is out of range: give 0 to %d, or -1 for no limit", at, n, int64(MaxBudget)))
+		}
+	}
+	switch {
+	case len(errs) > 0:
+	case u.Hard != Unlimited && (u.Soft > u.Hard || u.Soft == Unlimited):
+		errs = append(errs, Errorf(Invalid, "%s: the soft limit of %s is above the hard one: swap them, or give one", at, u.Limits()))
+	case u.Name == "nofile" && (u.Hard == Unlimited || u.Hard > MaxOpenFiles):
+		errs = append(errs, Errorf(Invalid, "%s: Linux has no room for so many open files: give at most %d, and no more than fs.nr_open of the node", at, MaxOpenFiles))
+	}
+	return joinInvalid(errs)
+}
+
+// validateUlimits checks the limits of a spec.
+func (s *Spec) validateUlimits() error {
+	var errs []error
+	seen := make(map[string]bool)
+	for _, u := range s.Ulimits {
+		errs = append(errs, u.validate("ulimits"))
+		if seen[u.Name] {
+			errs = append(errs, Errorf(Invalid, "ulimits.%s: is given twice: drop one", shorten(u.Name)))
+		}
+		seen[u.Name] = true
+		if (u.Name == "nice" || u.Name == "rtprio") && !s.Privileged && !slices.Contains(s.CapAdd, "SYS_NICE") {
+			errs = append(errs, Errorf(Invalid, "ulimits.%s: takes the processor from other tasks: add the capability SYS_NICE too, on nodes that allow it", u.Name))
+		}
+	}
+	return joinInvalid(nonNil(errs))
 }

@@ -45,14 +45,21 @@ const (
 	MaxDevices = 1 << 16
 	// MaxCapacities bounds the physical resources of a node, permits included.
 	MaxCapacities = 1024
-	// MaxLabels bounds the labels of one node: each selector compares them.
+	// MaxLabels bounds the labels of one node, job or task: each selector compares them.
 	MaxLabels = 256
+	// MaxLabelDomain bounds the domain before the slash in the key of a label: names of DNS are no
+	// longer.
+	MaxLabelDomain = 253
 	// MaxHeld bounds the resources in use on one node: every bind and release there rewrites them
 	// all. The last bind may exceed it by its own requests, and still fits MaxMessageBytes.
 	MaxHeld = 4096
 	// MaxSelected bounds the nodes that one selector names: the largest cluster has 10,000
 	// machines.
 	MaxSelected = 10_000
+	// MaxHost bounds the host of a node in bytes: names of DNS are no longer.
+	MaxHost = 253
+	// MaxPeers bounds the tasks of a job that know all peers: each of their nodes reads all of them.
+	MaxPeers = 1024
 	// MaxQuotas bounds the quotas of one namespace: each adds a holding to each task.
 	MaxQuotas = 100
 	// MaxPolicies bounds the policies of one job, and MaxPolicyBytes the parameters of one: each
@@ -77,6 +84,11 @@ const (
 	// MaxModels bounds the models of one device request. MaxModel is the longest model, in bytes.
 	MaxModels = 16
 	MaxModel  = 100
+	// MaxWorkdirBytes bounds a directory sent to nodes: every node that runs it reads it twice and
+	// stores it twice. More is data, which belongs on a mount. MaxWorkdirEntries bounds its files,
+	// directories and links: a node unpacks some 10,000 a second.
+	MaxWorkdirBytes   = 4 << 30
+	MaxWorkdirEntries = 100_000
 	// MaxPids is the largest number of processes and threads of Linux.
 	MaxPids = 1 << 22
 

@@ -13,7 +13,8 @@ type Node struct {
 	// Capacity is the amount of each physical resource.
 	Capacity Requests
 	// Labels are sorted by name. rack and zone also become the placement
-	// resources rack/<label> and zone/<label>.
+	// resources rack/<label> and zone/<label>. They are those of the agent, as changed by
+	// administrators.
 	Labels []Label
 	// Address is the address of its agent: unix:/path, http://host:port or https://host:port. Empty
 	// if the agent does not listen.
@@ -23,6 +24,12 @@ type Node struct {
 	// PortFirst and PortLast are the range of ports for its tasks, both included; 0 if there is
 	// none. Capacity has the same number of Port.
 	PortFirst, PortLast int
+	// Host is the address at which tasks of other nodes reach its tasks: an IP address or a name.
+	// Empty if an older version of the agent registered it.
+	Host string
+	// SetLabels are those of Labels that an administrator has set, and HiddenLabels are labels of the
+	// agent that one has changed or removed. They are sorted by name. See relabel.Apply.
+	SetLabels, HiddenLabels []Label
 }
 
 func (n *Node) fields(w *wire) {
@@ -32,9 +39,12 @@ func (n *Node) fields(w *wire) {
 	text(w, 5, &n.Version)
 	integer(w, 6, &n.PortFirst)
 	integer(w, 7, &n.PortLast)
+	text(w, 8, &n.Host)
+	list(w, 10, &n.SetLabels, (*Label).fields)
+	list(w, 11, &n.HiddenLabels, (*Label).fields)
 }
 
-// Label is a property of a node.
+// Label is a property of a node, job or task, by which users select it.
 type Label struct{ Name, Value string }
 
 func (l *Label) fields(w *wire) {
@@ -48,6 +58,74 @@ func SortLabels(labels []Label) []Label {
 	return slices.Compact(slices.SortedFunc(slices.Values(labels), func(a, b Label) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Value, b.Value))
 	}))
+}
+
+// The syntax of labels is that of Kubernetes: a key is a name, or domain/name; a value is a name or
+// empty.
+
+// ValidateLabelKey checks the key of a label.
+func ValidateLabelKey(field, key string) error {
+	domain, name, prefixed := strings.Cut(key, "/")
+	if !prefixed {
+		return ValidateName(field, key)
+	}
+	if len(domain) > MaxLabelDomain || !isDomain(domain) {
+		return Errorf(Invalid, "%s: %q begins with no domain: write a key like team, or acme.com/team with at most %d bytes before the slash", field, shorten(key), MaxLabelDomain)
+	}
+	return ValidateName(field, name)
+}
+
+// isDomain reports whether a text is a domain of DNS in lower case.
+func isDomain(text string) bool {
+	for part := range strings.SplitSeq(text, ".") {
+		if !isName(part) || strings.ContainsAny(part, "_ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+			return false
+		}
+	}
+	return true
+}
+
+// ValidateLabelValue checks the value of a label, which may be empty.
+func ValidateLabelValue(field, value string) error {
+	if value == "" {
+		return nil
+	}
+	return ValidateName(field, value)
+}
+
+// validate checks a label.
+func (l *Label) validate(field string) error {
+	key, value := ValidateLabelKey(field, l.Name), ValidateLabelValue(field+"."+shorten(l.Name), l.Value)
+	return joinInvalid(nonNil([]error{key, value}))
+}
+
+// ValidateLabels checks labels that a user gives: each key once.
+func ValidateLabels(field string, labels []Label) error {
+	if len(labels) == 0 {
+		return nil
+	}
+	var p problems
+	if !p.count(field, len(labels), MaxLabels) {
+		return p.err()
+	}
+	for i := range labels {
+		l := &labels[i]
+		p.add(l.validate(field))
+		if j := slices.IndexFunc(labels[:i], func(o Label) bool { return o.Name == l.Name }); j >= 0 {
+			p.add(Errorf(Invalid, "%s.%s: is given twice, as %q and %q: drop one", field, l.Name, labels[j].Value, l.Value))
+		}
+	}
+	return p.err()
+}
+
+// labels checks stored labels.
+func (p *problems) labels(field string, labels []Label) {
+	if !p.count(field, len(labels), MaxLabels) {
+		return
+	}
+	for i := range labels {
+		p.add(labels[i].validate(field))
+	}
 }
 
 // Label returns the value of a label, "" if there is none.

@@ -17,6 +17,21 @@ type Quantity int64
 // Inf is an unbounded capacity.
 const Inf Quantity = math.MaxInt64
 
+// Whole returns n of a resource that is counted, such as gpu or an ephemeral resource.
+func Whole(n int) Quantity {
+	const most = math.MaxInt64 / 1000
+	return Quantity(max(-most, min(n, most))) * 1000
+}
+
+// MustQuantity is ParseQuantity for an amount written in a program: it panics if it is wrong.
+func MustQuantity(name, text string) Quantity {
+	q, err := ParseQuantity(name, text)
+	if err != nil {
+		panic(err)
+	}
+	return q
+}
+
 // Unit is the unit of a Quantity.
 type Unit int
 

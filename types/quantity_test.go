@@ -1,7 +1,9 @@
 package types
 
 import (
+	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -75,6 +77,29 @@ func TestAddAndMinus(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("got %d, want %d", c.got, c.want)
 		}
+	}
+}
+
+// TestWritten: amounts written in a program are in whole units, and a wrong one ends it.
+func TestWritten(t *testing.T) {
+	if Whole(2) != MustQuantity("gpu", "2") || Whole(math.MaxInt) <= MaxQuantity || Whole(math.MinInt) >= 0 {
+		t.Errorf("2 is %d, the most is %d, the least %d", Whole(2), Whole(math.MaxInt), Whole(math.MinInt))
+	}
+	want := Requests{{"cpu", 500}, {"memory", 1 << 20}, {"slot", Whole(1)}}
+	if got := MustRequests(map[string]string{"slot": "1", "cpu": "500m", "memory": "1Mi"}); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for name, f := range map[string]func(){
+		"quantity": func() { MustQuantity("cpu", "much") }, "requests": func() { MustRequests(map[string]string{"memory": "5"}) },
+	} {
+		func() {
+			defer func() {
+				if err, ok := recover().(error); !ok || !errors.Is(err, Invalid) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}()
+			f()
+		}()
 	}
 }
 

@@ -39,6 +39,15 @@ func MakeRequests(texts map[string]string) (Requests, error) {
 	return out, joinInvalid(errs)
 }
 
+// MustRequests is MakeRequests for amounts written in a program: it panics if one is wrong.
+func MustRequests(texts map[string]string) Requests {
+	r, err := MakeRequests(texts)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
 // NewRequests builds a vector from amounts in the units of their resources.
 func NewRequests(amounts map[string]Quantity) Requests {
 	out := make(Requests, 0, len(amounts))

@@ -11,26 +11,57 @@ type Reservation struct {
 	Submitted int64 // Unix nanoseconds
 	// Session is the owning session, whose end deletes it.
 	Session string
-	// Accumulate lets an aged reservation hold capacity piecemeal as it becomes free. Only one task
-	// or reservation in the cluster does so at a time. That keeps large ones from starving.
+	// Accumulate lets a library direct it to collect, after a long wait. So small tasks do not starve a
+	// large reservation. See Collect.
 	Accumulate bool
 	// Job is the owning job. The reservation is deleted when all of its tasks have ended, or the
 	// job is gone.
 	Job string
 	// Lost says what happens to its bundles on a lost or drained node.
 	Lost LostBundles
-	// AtOnce lets it collect from the start, in parallel with others, on the nodes that all of its
-	// bundles name. Once complete, it is handed over to the waiting tasks of its job: see
-	// HandedOver.
-	AtOnce bool
 	// Raised is added to its priority while it waits: see Order.
 	Raised int
 	// Policy is the id of the owning shared policies, whose end deletes it.
 	Policy string
-	// ForItself makes a complete AtOnce reservation be granted like any other. That keeps capacity
-	// for tasks of its job that are about to leave their nodes.
-	ForItself bool
+	// Collect directs the collection of its capacity while it waits; nil means it collects nothing.
+	// Its maker may set it: see Directed.
+	Collect *Collect
 }
+
+// Collect directs the piecemeal collection of capacity for a waiting task or reservation. The
+// scheduler follows it and decides nothing of it: see esl/collect and esl/room.
+type Collect struct {
+	// On are the nodes to collect on, one for each bundle; a task is one bundle.
+	On []string
+	// LendUntil is when all of it could be free, in Unix nanoseconds: tasks that end before then may
+	// use what is held. 0 lends nothing.
+	LendUntil int64
+	// HandOver says what happens to a reservation that holds all: one transaction gives that to the
+	// waiting tasks and reservations of its job. Otherwise it is granted. See HandedOver.
+	HandOver bool
+}
+
+// NewCollect returns a direction to the nodes that bundles require.
+func NewCollect(bundles []Bundle, handOver bool) *Collect {
+	to := &Collect{HandOver: handOver}
+	for i := range bundles {
+		to.On = append(to.On, bundles[i].Node)
+	}
+	return to
+}
+
+func (c *Collect) fields(w *wire) {
+	texts(w, 2, &c.On)
+	integer(w, 3, &c.LendUntil)
+	w.boolean(4, &c.HandOver)
+}
+
+// Directed reports whether its maker directs it. It then collects from the start, before all of the
+// queue and next to others, and is never in the queue.
+func (r *Reservation) Directed() bool { return r.Collect != nil && !r.Accumulate }
+
+// HandsOver reports whether what it collects is for the waiting tasks and reservations of its job.
+func (r *Reservation) HandsOver() bool { return r.Collect != nil && r.Collect.HandOver }
 
 // Order is its rank in the queue, highest first: see Task.Order.
 func (r *Reservation) Order() int { return r.Priority + r.Raised }
@@ -43,10 +74,15 @@ func (r *Reservation) fields(w *wire) {
 	w.boolean(6, &r.Accumulate)
 	text(w, 7, &r.Job)
 	text(w, 8, &r.Lost)
-	w.boolean(9, &r.AtOnce)
+	var atOnce, forItself bool // of earlier versions: directed by its maker, and not to hand over
+	w.boolean(9, &atOnce)
 	integer(w, 10, &r.Raised)
 	text(w, 11, &r.Policy)
-	w.boolean(12, &r.ForItself)
+	w.boolean(12, &forItself)
+	optional(w, 13, &r.Collect, (*Collect).fields)
+	if atOnce {
+		r.Accumulate, r.Collect = false, NewCollect(r.Bundles, !forItself)
+	}
 }
 
 // LostBundles says what happens to the bundles of a granted reservation on a lost or drained node,
@@ -101,8 +137,9 @@ type GrantPhase string
 
 // The phases of a grant.
 const (
-	// Accumulating: part of the bundles is held, and no task may draw on it.
-	Accumulating GrantPhase = "accumulating"
+	// Collecting: part of the bundles is held on the nodes that Collect names, and no task may draw on
+	// it.
+	Collecting GrantPhase = "collecting"
 	// Granting: the scheduler takes the bundles in several transactions, because they do not fit
 	// one. No task may draw on them before the last transaction. A bundle without a node means that
 	// the scheduler returns them.
@@ -112,10 +149,8 @@ const (
 	// Releasing: the reservation is gone. The grant holds only what tasks still draw on: the
 	// allocated amounts of its scoped resources.
 	Releasing GrantPhase = "releasing"
-	// Collecting: an AtOnce reservation holds part of the bundles.
-	Collecting GrantPhase = "collecting"
-	// HandedOver: one transaction gave everything that AtOnce collected to the waiting tasks of the
-	// job. The grant holds nothing any more.
+	// HandedOver: one transaction gave everything that was collected to the waiting tasks and
+	// reservations of the job. The grant holds nothing any more.
 	HandedOver GrantPhase = "handed-over"
 )
 
@@ -140,7 +175,9 @@ type Grant struct {
 }
 
 func (g *Grant) fields(w *wire) {
-	text(w, 2, &g.Phase)
+	if text(w, 2, &g.Phase); w.decoding && g.Phase == "accumulating" {
+		g.Phase = Collecting // of earlier versions, of what its maker did not direct
+	}
 	integer(w, 3, &g.Reservation)
 	list(w, 4, &g.Nodes, (*GrantNode).fields)
 	texts(w, 5, &g.Bundles)

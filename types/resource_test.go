@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"testing"
+
+	"github.com/escher-sched/escher/types/action"
 )
 
 func TestResourceIDs(t *testing.T) {
@@ -121,6 +124,29 @@ func TestErrorClasses(t *testing.T) {
 	err := fmt.Errorf("outer: %w", Errorf(Conflict, "bind task: %w", Errorf(Invalid, "inner: %w", cause)))
 	if ClassOf(err) != Conflict || !Is(err, Conflict) || Is(nil, Internal) || ClassOf(cause) != Internal || !errors.Is(err, cause) {
 		t.Errorf("%v is of class %s", err, ClassOf(err))
+	}
+}
+
+// TestErrorsIs: errors.Is finds the outermost class, as ClassOf does, and errors.Is and errors.As
+// find causes, which have no classes.
+func TestErrorsIs(t *testing.T) {
+	root := &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}
+	inner := Errorf(NotFound, "read: %w", root)
+	for _, err := range []error{
+		Errorf(Unavailable, "reach it: %w", inner),
+		fmt.Errorf("outer: %w", Errorf(Unavailable, "reach it: %w", errors.Join(inner, errors.New("more")))),
+		Errorf(Unavailable, "reach it: %w: %s", inner, action.ListNodes.Of()),
+	} {
+		if !errors.Is(err, Unavailable) || errors.Is(err, NotFound) || errors.Is(err, Internal) || ClassOf(err) != Unavailable {
+			t.Errorf("%v is of another class than Unavailable", err)
+		}
+		path, ok := errors.AsType[*fs.PathError](err)
+		if !errors.Is(err, fs.ErrNotExist) || !ok || path != root {
+			t.Errorf("%v has lost its cause", err)
+		}
+	}
+	if errors.Is(root, Internal) || !errors.Is(inner, NotFound) {
+		t.Error("an unclassified error has a class, or a classified one has none")
 	}
 }
 

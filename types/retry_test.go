@@ -54,25 +54,3 @@ func TestRetriesAreNotNegative(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// TestMayCount checks that failures are counted one by one, when an attempt ends.
-func TestMayCount(t *testing.T) {
-	for _, test := range []struct {
-		from, to Phase
-		counted  int
-		want     bool
-	}{
-		{Running, Pending, 0, true}, {Running, Pending, 1, true}, {Running, Pending, 2, false}, {Running, Pending, -1, false},
-		{Bound, Failed, 1, true}, {Running, Failed, 0, true}, // given up with its node
-		{Running, Running, 1, false}, {Running, Succeeded, 1, false}, {Running, Cancelled, 1, false},
-		{Pending, Bound, 1, false}, {Pending, Bound, -1, false}, {Pending, Failed, 1, false}, {Pending, Failed, 0, true},
-	} {
-		from, to := Status{Phase: test.from, Attempt: 3, Failures: 2}, Status{Phase: test.to, Attempt: 3, Failures: 2 + test.counted}
-		if test.to == Bound {
-			to.Attempt++
-		}
-		if got := MayFollow(&from, &to); got != test.want {
-			t.Errorf("%s to %s with %d failures more: %v", test.from, test.to, test.counted, got)
-		}
-	}
-}

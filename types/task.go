@@ -47,14 +47,20 @@ type Task struct {
 	EvictGrace time.Duration
 	// Later has rare changes since the submission; nil means none.
 	Later *Later
-	// Accumulate lets an aged task hold capacity piecemeal on one node as it becomes free. Only one
-	// task or reservation in the cluster does so at a time. That keeps large ones from starving.
+	// Accumulate asks to hold capacity piecemeal on one node as it becomes free, after a long wait.
+	// So small tasks do not starve a large one. A library decides which collects, and where: see
+	// Collect.
 	Accumulate bool
 	// Devices restrict the devices of the requests, with any alternative.
 	Devices []DeviceRequest
 	// Retries is the number of further attempts after failed ones, each on any node and after a
 	// wait: see RetryDelay. Attempts that were evicted, or lost with their node, do not count.
 	Retries int
+	// Index is its place among the tasks of its job, from 0, and Count their number. Count is 0
+	// without a job, or if an older version launched it; then Index says nothing.
+	Index, Count int
+	// Labels are sorted by name. They include those of its job.
+	Labels []Label
 }
 
 func (t *Task) fields(w *wire) {
@@ -78,6 +84,9 @@ func (t *Task) fields(w *wire) {
 	integer(w, 20, &t.EvictGrace)
 	integer(w, 21, &t.Retries)
 	optional(w, 22, &t.Later, (*Later).fields)
+	integer(w, 23, &t.Index)
+	integer(w, 24, &t.Count)
+	list(w, 26, &t.Labels, (*Label).fields)
 }
 
 // Later has the changes of a task since its submission, apart from its end. Few of the very many
@@ -87,11 +96,14 @@ type Later struct {
 	EvictReason string
 	// Raised is added to its priority while it waits: see Order.
 	Raised int
+	// Collect directs the collection of its capacity while it waits; nil means it collects nothing.
+	Collect *Collect
 }
 
 func (l *Later) fields(w *wire) {
 	reason(w, 2, &l.EvictReason)
 	integer(w, 3, &l.Raised)
+	optional(w, 4, &l.Collect, (*Collect).fields)
 }
 
 // Order is its rank in the queue, highest first: its priority plus its raise. The raise counts in
@@ -101,6 +113,14 @@ func (t *Task) Order() int {
 		return t.Priority
 	}
 	return t.Priority + t.Later.Raised
+}
+
+// Collect returns what directs the collection of its capacity; nil means it collects nothing.
+func (t *Task) Collect() *Collect {
+	if t.Later == nil {
+		return nil
+	}
+	return t.Later.Collect
 }
 
 // EvictReason returns the cause of the eviction; empty if none was given.
@@ -227,7 +247,9 @@ type Spec struct {
 	Extra
 	// Image is a reference such as docker.io/library/busybox:1.36.
 	Image string
-	// Command, unless empty, replaces the image's entry point and arguments.
+	// Entrypoint, unless empty, replaces the image's entry point and its arguments.
+	Entrypoint []string
+	// Command, unless empty, replaces the image's arguments. It follows the entry point.
 	Command []string
 	// Env is added to the image's environment, as NAME=value.
 	Env []string
@@ -268,11 +290,40 @@ type Spec struct {
 	Init bool
 	// Socket is the set of rights of its container through the task socket.
 	Socket Socket
+	// Peers says what its process learns of the other tasks of its job.
+	Peers Peers
+	// Shm is the size of its shared memory, in bytes; 0 means MemoryShare.
+	Shm Quantity
+	// Tmpfs are file systems in memory.
+	Tmpfs []Tmpfs
+	// Ulimits are limits of each of its processes, by name; those of the runtime apply to the rest.
+	Ulimits []Ulimit
+	// NoHealthcheck ignores the health check of the image, which is used if there are no Checks.
+	NoHealthcheck bool
+	// Workdir is a directory sent by the user; nil means none.
+	Workdir *Workdir
+	// Stdin gives its process an input, which one client passes. The input cannot be repeated, so
+	// such a task has one attempt, without restarts.
+	Stdin bool
+	// TTY gives its process a terminal, which makes one stream of its output.
+	TTY bool
+}
+
+// SetCommand sets the entry point and the command as written by a user. A nil entry point means the
+// image's; an empty one that is not nil means none, so that the command runs by itself.
+func (s *Spec) SetCommand(entrypoint, command []string) {
+	s.Entrypoint, s.Command = entrypoint, command
+	if entrypoint != nil && len(entrypoint) == 0 {
+		s.Entrypoint, s.Command = command, nil
+		if len(command) == 0 {
+			s.Entrypoint = []string{""} // Validate refuses it: nothing would run
+		}
+	}
 }
 
 func (s *Spec) fields(w *wire) {
 	text(w, 2, &s.Image)
-	texts(w, 3, &s.Command)
+	texts(w, 3, &s.Entrypoint)
 	texts(w, 4, &s.Env)
 	text(w, 5, &s.Dir)
 	text(w, 6, &s.User)
@@ -291,6 +342,15 @@ func (s *Spec) fields(w *wire) {
 	optional(w, 21, &s.Warn, (*Warn).fields)
 	w.boolean(22, &s.Init)
 	text(w, 23, &s.Socket)
+	text(w, 24, &s.Peers)
+	texts(w, 32, &s.Command)
+	integer(w, 33, &s.Shm)
+	list(w, 34, &s.Tmpfs, (*Tmpfs).fields)
+	list(w, 35, &s.Ulimits, (*Ulimit).fields)
+	w.boolean(36, &s.NoHealthcheck)
+	optional(w, 46, &s.Workdir, (*Workdir).fields)
+	w.boolean(47, &s.Stdin)
+	w.boolean(48, &s.TTY)
 }
 
 // Restart says when to restart a process that ended by itself, on the same node and in the same
@@ -339,6 +399,31 @@ func (m *Mount) fields(w *wire) {
 	w.boolean(4, &m.ReadOnly)
 }
 
+// WorkdirRepository is the repository of the images of directories that users send to nodes. An
+// image is WorkdirRepository@sha256:….
+const WorkdirRepository = "escher.local/workdir"
+
+// DefaultWorkdir is where a sent directory appears in containers.
+const DefaultWorkdir = "/workdir"
+
+// UnsentWorkdir stands for the image of a directory that is not sent yet.
+const UnsentWorkdir = WorkdirRepository + "@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+
+// Workdir is a directory of the user's machine, with its code, in the container. The files are
+// those at the submission. Each attempt has a copy of its own, which it may change.
+type Workdir struct {
+	// Image is the image of its files: WorkdirRepository@sha256:….
+	Image string
+	// Target is the absolute path in the container. It is the working directory unless the spec
+	// has one.
+	Target string
+}
+
+func (d *Workdir) fields(w *wire) {
+	text(w, 2, &d.Image)
+	text(w, 3, &d.Target)
+}
+
 // NodePlaceholder stands for the name of the node in the source of a mount. It gives nodes that
 // share a machine or file system separate directories.
 const NodePlaceholder = "{node}"
@@ -357,7 +442,8 @@ func (p *TaskPort) fields(w *wire) {
 	integer(w, 3, &p.Number)
 }
 
-// A Job is written after all of its tasks, and makes them visible.
+// A Job is written after the tasks of its launch, and makes them visible. An update that adds tasks
+// writes it again.
 type Job struct {
 	Extra
 	Name string
@@ -367,6 +453,13 @@ type Job struct {
 	Submitted int64
 	// RequestDigest is a digest of the job as requested, if policies have changed its tasks since.
 	RequestDigest string
+	// Members holds the ids of its tasks by index, if one of them has Peers; only that of the first
+	// if they are more than MaxPeers.
+	Members []string
+	// Labels are sorted by name. Each of its tasks has them too, unless it has its own value.
+	Labels []Label
+	// Updating reports whether an update of its tasks has begun and not finished.
+	Updating bool
 }
 
 func (j *Job) fields(w *wire) {
@@ -374,6 +467,9 @@ func (j *Job) fields(w *wire) {
 	integer(w, 3, &j.Tasks)
 	integer(w, 4, &j.Submitted)
 	text(w, 5, &j.RequestDigest)
+	texts(w, 6, &j.Members)
+	list(w, 8, &j.Labels, (*Label).fields)
+	w.boolean(12, &j.Updating)
 }
 
 // Quota makes requests of Resource draw on Pool, a cluster-wide resource.

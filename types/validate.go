@@ -171,7 +171,7 @@ func (t *Task) Validate() error {
 			errs = append(errs, Errorf(Invalid, "%s: asks, with requests, for %d resources: at most %d fit a transaction, ask for fewer", index("alternatives", i), len(sum), MaxRequests))
 		}
 	}
-	errs = append(errs, validateProvides(t.Provides), validateDelay("max run", t.MaxRun), t.validateAccumulate(), t.validateDevices(), t.validateRetries())
+	errs = append(errs, validateProvides(t.Provides), validateDelay("max run", t.MaxRun), t.validateAccumulate(), t.validateDevices(), t.validateRetries(), ValidateLabels("labels", t.Labels))
 	if t.Deadline < 0 {
 		errs = append(errs, Errorf(Invalid, "deadline: %d is negative: give the time in Unix nanoseconds, or 0 for none", t.Deadline))
 	} else if t.Deadline > MaxMoment {
@@ -195,10 +195,12 @@ func (t *Task) validateLater() error {
 	p.moments("submitted", t.Submitted)
 	p.stop(t.Stop)
 	within(&p, "evict", t.Evict, 0, MaxCount)
+	within(&p, "index", t.Index, 0, MaxCount)
+	within(&p, "count", t.Count, 0, MaxCount)
 	p.add(validateGrace("evict grace", t.EvictGrace))
 	if t.Later != nil {
 		p.text("evict reason", t.Later.EvictReason, MaxReason)
-		p.add(validatePriority("raised", t.Later.Raised))
+		p.add(validatePriority("raised", t.Later.Raised), t.Later.Collect.validate(), t.validateDirection())
 	}
 	return p.err()
 }
@@ -207,7 +209,7 @@ func (t *Task) validateLater() error {
 // parts allow more than its own.
 func (t *Task) validateSize() error {
 	vectors := 1 + len(t.Alternatives) + len(t.Provides) + len(t.Devices)
-	if vectors*MaxRequests*2*MaxName < MaxTaskBytes && len(t.Alternatives)*len(t.Devices) == 0 {
+	if (vectors*MaxRequests*2+len(t.Labels)*8)*MaxName < MaxTaskBytes && len(t.Alternatives)*len(t.Devices) == 0 {
 		return nil
 	}
 	if err := validateSize(t, len(Encode(0, t))); err != nil {
@@ -266,8 +268,23 @@ func (r *Reservation) Validate() error {
 	if len(r.Bundles) == 0 {
 		p.add(Errorf(Invalid, "bundles: is empty: ask for at least one"))
 	}
-	p.add(r.validateParts())
+	p.add(r.validateParts(), r.validateSize())
 	return p.err()
+}
+
+// validateSize checks that a submitted reservation stays readable with what is written into it
+// later: a raise, and a node for each bundle to collect on.
+func (r *Reservation) validateSize() error {
+	requests := 0
+	for _, b := range r.Bundles {
+		requests += len(b.Requests) + len(b.Devices)*MaxModels
+	}
+	if later := 64 + len(r.Bundles)*(MaxName+4); requests*2*MaxName+2*later >= MaxMessageBytes {
+		if n := len(Encode(0, r)) + later; n > MaxMessageBytes {
+			return Errorf(Invalid, "bundles: are %d bytes with what is stored beside them: at most %d are allowed, ask for fewer resources or split the reservation", n, MaxMessageBytes)
+		}
+	}
+	return nil
 }
 
 func (r *Reservation) validateParts() error {
@@ -281,11 +298,11 @@ func (r *Reservation) validateParts() error {
 	p.name("session", r.Session)
 	p.name("job", r.Job)
 	p.name("policy", r.Policy)
+	p.add(r.Collect.validate(), r.validateDirection())
 	errs = append(errs, p...)
 	if r.Lost != WaitForNode && r.Lost != MoveBundles {
 		errs = append(errs, errLostBundles(string(r.Lost)))
 	}
-	errs = append(errs, r.validateAtOnce())
 	before, fine := Bundle{}, false
 	for i, b := range r.Bundles {
 		if fine && b.Node == before.Node && len(b.Devices)+len(before.Devices) == 0 && slices.Equal(b.Requests, before.Requests) {
@@ -311,20 +328,51 @@ func (r *Reservation) validateParts() error {
 	return joinInvalid(nonNil(errs))
 }
 
-// validateAtOnce checks an AtOnce reservation: it accumulates, and every bundle names a node.
-func (r *Reservation) validateAtOnce() error {
+// validateDirection checks who directs a reservation, and that its maker names a node for each bundle.
+func (r *Reservation) validateDirection() error {
 	switch {
-	case !r.AtOnce && r.ForItself:
-		return Errorf(Invalid, "atOnce: is false, but forItself is set: set both, or leave both out")
-	case !r.AtOnce:
+	case r.Accumulate && r.HandsOver():
+		return Errorf(Invalid, "collect.handOver: is set, but also accumulate: leave out one of the two")
+	case !r.Directed():
 		return nil
-	case !r.Accumulate:
-		return Errorf(Invalid, "accumulate: is false, but atOnce is set: set both, or leave both out")
+	case len(r.Collect.On) != len(r.Bundles):
+		return Errorf(Invalid, "collect.on: has %d nodes for %d bundles: name one for each", len(r.Collect.On), len(r.Bundles))
 	}
-	if i := slices.IndexFunc(r.Bundles, func(b Bundle) bool { return b.Node == "" }); i >= 0 {
-		return Errorf(Invalid, "%s.node: is empty, but atOnce needs a node: name one", index("bundles", i))
+	for i, node := range r.Collect.On {
+		switch {
+		case node == "":
+			return Errorf(Invalid, "%s: is empty: name the node on which the bundle collects", index("collect.on", i))
+		case r.Bundles[i].Node != "" && r.Bundles[i].Node != node:
+			return Errorf(Invalid, "%s: is %s, but the bundle is to be on %s: name that", index("collect.on", i), node, r.Bundles[i].Node)
+		}
 	}
 	return nil
+}
+
+// validateDirection checks that the task may collect, and does so for itself.
+func (t *Task) validateDirection() error {
+	switch to := t.Later.Collect; {
+	case to != nil && !t.Accumulate:
+		return Errorf(Invalid, "accumulate: is false, but collect is set: set both, or leave both out")
+	case to != nil && to.HandOver:
+		return Errorf(Invalid, "collect.handOver: is set, but a task collects for itself: leave it out")
+	}
+	return nil
+}
+
+// validate checks where something collects; nil is valid.
+func (c *Collect) validate() error {
+	if c == nil {
+		return nil
+	}
+	var p problems
+	p.moments("collect.lendUntil", c.LendUntil)
+	if p.count("collect.on", len(c.On), MaxBundles) {
+		for i, node := range c.On {
+			p.name(index("collect.on", i), node)
+		}
+	}
+	return p.err()
 }
 
 func index(field string, i int) string {

@@ -1,6 +1,7 @@
 package types
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
@@ -60,4 +61,149 @@ func ParseCapability(field, text string) (string, error) {
 		return "", Errorf(Invalid, "%s: %q is not a capability: write a name of capabilities(7), such as NET_BIND_SERVICE", field, shorten(text))
 	}
 	return capability(text), nil
+}
+
+// SharedMemory is the path of the shared memory of a container.
+const SharedMemory = "/dev/shm"
+
+// Tmpfs is a file system in memory. Its content counts as memory of the task.
+type Tmpfs struct {
+	// Target is the absolute path in the container.
+	Target string
+	// Size limits it, in bytes; 0 means MemoryShare.
+	Size Quantity
+}
+
+func (f *Tmpfs) fields(w *wire) {
+	text(w, 2, &f.Target)
+	integer(w, 3, &f.Size)
+}
+
+// MemoryShare returns the default size of the shared memory, and of a file system in memory, in a
+// container with that much memory: half of it, or 64 MiB if it has no limit.
+func MemoryShare(memory Quantity) Quantity {
+	if memory <= 0 {
+		return 64 << 20
+	}
+	return max(1, memory/2)
+}
+
+// ParseTmpfs reads PATH[:size=SIZE].
+func ParseTmpfs(text string) (Tmpfs, error) {
+	target, options, given := strings.Cut(text, ":")
+	out := Tmpfs{Target: target}
+	if path.IsAbs(target) {
+		out.Target = path.Clean(target)
+	}
+	if !given {
+		return out, nil
+	}
+	for option := range strings.SplitSeq(options, ",") {
+		size, ok := strings.CutPrefix(option, "size=")
+		if !ok {
+			return out, Errorf(Invalid, "tmpfs: %q is unknown: write PATH or PATH:size=64Mi", shorten(option))
+		}
+		bytes, err := ParseSize(dockerSize(size))
+		if err != nil {
+			return out, Errorf(Invalid, "tmpfs: %w", err)
+		}
+		out.Size = Quantity(bytes)
+	}
+	return out, nil
+}
+
+// ParseShm reads the size of a shared memory.
+func ParseShm(text string) (Quantity, error) {
+	bytes, err := ParseSize(dockerSize(text))
+	if err != nil {
+		return 0, Errorf(Invalid, "shm-size: %w", err)
+	}
+	return Quantity(bytes), nil
+}
+
+// dockerSize translates docker's suffixes b, m and g, which no quantity of bytes has.
+func dockerSize(text string) string {
+	for docker, ours := range map[string]string{"b": "B", "m": "Mi", "g": "Gi"} {
+		if number, ok := strings.CutSuffix(text, docker); ok && endsInDigit(number) {
+			return number + ours
+		}
+	}
+	return text
+}
+
+// validateMemory checks the shared memory and the file systems in memory of a spec.
+func (s *Spec) validateMemory() error {
+	errs := []error{validateSizeOf("shm", s.Shm)}
+	mounted := make(map[string]bool)
+	for _, m := range s.Mounts {
+		mounted[m.Target] = true
+	}
+	for i, f := range s.Tmpfs {
+		at := index("tmpfs", i)
+		errs = append(errs, validatePath(at+".target", f.Target), validateSizeOf(at+".size", f.Size))
+		switch {
+		case f.Target == SharedMemory:
+			errs = append(errs, Errorf(Invalid, "%s.target: %s is the shared memory: set its size with shm", at, SharedMemory))
+		case f.Target == path.Dir(SocketDir):
+			errs = append(errs, Errorf(Invalid, "%s.target: %s is in memory in every container: leave it out", at, f.Target))
+		default:
+			errs = append(errs, validateTarget(at+".target", f.Target))
+		}
+		if mounted[f.Target] {
+			errs = append(errs, Errorf(Invalid, "%s.target: %q is mounted twice: choose another", at, shorten(f.Target)))
+		}
+		mounted[f.Target] = true
+	}
+	return joinInvalid(nonNil(errs))
+}
+
+func validateSizeOf(field string, q Quantity) error {
+	if q < 0 || q > MaxQuantity {
+		return Errorf(Invalid, "%s: %d bytes is not a size: give more than 0, such as 64Mi, or leave it out", field, q)
+	}
+	return nil
+}
+
+// ValidateMemory checks that the shared memory and the file systems in memory of a spec fit the
+// memory that the task requests, in each of its alternatives.
+func (t *Task) ValidateMemory(s *Spec) error {
+	var errs []error
+	for _, memory := range t.memories() {
+		errs = append(errs, s.FitsMemory(memory))
+	}
+	errs = slices.CompactFunc(nonNil(errs), func(a, b error) bool { return a.Error() == b.Error() })
+	return joinInvalid(errs)
+}
+
+// memories returns the memory of each request vector.
+func (t *Task) memories() []Quantity {
+	memory := t.Requests.unscoped(string(Memory))
+	if len(t.Alternatives) == 0 {
+		return []Quantity{memory}
+	}
+	var all []Quantity
+	for _, a := range t.Alternatives {
+		all = append(all, memory+a.Requests.unscoped(string(Memory)))
+	}
+	return all
+}
+
+// FitsMemory checks that the shared memory and each file system in memory fit a container with that
+// much memory; 0 means no limit.
+func (s *Spec) FitsMemory(memory Quantity) error {
+	if memory <= 0 {
+		return nil
+	}
+	var errs []error
+	check := func(field string, size Quantity) {
+		if size > memory {
+			errs = append(errs, Errorf(Invalid, "%s: %s is larger than the memory of the task, which is %s: make it smaller, or request more memory",
+				field, size.Format(Memory), memory.Format(Memory)))
+		}
+	}
+	check("shm", s.Shm)
+	for i, f := range s.Tmpfs {
+		check(index("tmpfs", i)+".size", f.Size)
+	}
+	return joinInvalid(errs)
 }

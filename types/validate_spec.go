@@ -1,7 +1,9 @@
 package types
 
 import (
+	"encoding/hex"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -36,22 +38,29 @@ func (s *Spec) Validate() error {
 			errs = append(errs, Errorf(Invalid, "%s: %q is not NAME=value: write it in that form", index("env", i), shorten(e)))
 		}
 	}
-	errs = append(errs, validateGrace("grace", s.Grace), s.Restart.validate(), validateSignal("stopSignal", s.StopSignal), validateMounts(s.Mounts), validatePorts(s.Ports), s.validateIsolation(), s.validateHealth())
+	errs = append(errs, validateGrace("grace", s.Grace), s.Restart.validate(), validateSignal("stopSignal", s.StopSignal), validateMounts(s.Mounts), validatePorts(s.Ports), s.Peers.validate(), s.validateIsolation(), s.validateHealth(), s.validateWorkdir(), s.validateMemory(), s.validateUlimits(), s.validateInput())
 	if err := validateSize(s, len(Encode(0, s))); err != nil {
 		errs = append(errs, Errorf(Invalid, "spec: %w, put large data into the image or a file", err))
 	}
 	return joinInvalid(nonNil(errs))
 }
 
+func (p Peers) validate() error {
+	_, err := ParsePeers(string(p))
+	return err
+}
+
 // validateCounts checks the lengths of all lists before their elements.
 func (s *Spec) validateCounts() error {
 	var p problems
 	p.count("mounts", len(s.Mounts), MaxMounts)
+	p.count("tmpfs", len(s.Tmpfs), MaxMounts)
+	p.count("ulimits", len(s.Ulimits), len(Ulimits()))
 	p.count("ports", len(s.Ports), MaxPorts)
 	p.count("checks", len(s.Checks), MaxChecks)
 	p.count("capAdd", len(s.CapAdd), 2*len(capabilities))
 	p.count("capDrop", len(s.CapDrop), 2*len(capabilities))
-	p.words("command", s.Command, MaxWords)
+	p.words("command", slices.Concat(s.Entrypoint, s.Command), MaxWords)
 	p.words("env", s.Env, MaxWords)
 	for i := range s.Checks[:min(len(s.Checks), MaxChecks)] {
 		p.words(index("checks", i)+".exec.command", s.Checks[i].Exec, MaxCheckWords)
@@ -77,6 +86,12 @@ func (s *Spec) validateTexts() error {
 	p.text("dir", s.Dir, MaxPath)
 	p.text("user", s.User, MaxText)
 	errs := []error(p)
+	if len(s.Entrypoint) > 0 && s.Entrypoint[0] == "" {
+		errs = append(errs, Errorf(Invalid, "entrypoint: is empty, and so is the program to run: name it, or give a command"))
+	}
+	for i, arg := range s.Entrypoint {
+		errs = append(errs, validateText(index("entrypoint", i), arg))
+	}
 	for i, arg := range s.Command {
 		errs = append(errs, validateText(index("command", i), arg))
 	}
@@ -124,13 +139,26 @@ func ParseSignal(text string) (string, error) {
 	return name, validateSignal("stopSignal", name)
 }
 
+// Signals returns the names of all signals but those of real time, without SIG, sorted.
+func Signals() []string {
+	doubles := []string{"CLD", "IOT", "POLL"}
+	var names []string
+	for name := range signal.SignalMap {
+		if !strings.HasPrefix(name, "RT") && !slices.Contains(doubles, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 func validateSignal(field, name string) error {
 	if name == "" {
 		return nil
 	}
 	_, known := signal.SignalMap[strings.TrimPrefix(name, "SIG")]
 	if !known || !strings.HasPrefix(name, "SIG") {
-		return Errorf(Invalid, "%s: %q is not a signal: write its name, such as SIGINT, SIGQUIT or SIGUSR1", field, shorten(name))
+		return Errorf(Invalid, "%s: %q is not a signal: write its name, such as SIGINT, SIGQUIT or SIGUSR1; the others are SIG and one of %s", field, shorten(name), strings.Join(Signals(), ", "))
 	}
 	return nil
 }
@@ -148,6 +176,43 @@ func validateMounts(mounts []Mount) error {
 			errs = append(errs, Errorf(Invalid, "%s.target: %q is mounted twice: choose another", at, shorten(m.Target)))
 		}
 		seen[m.Target] = true
+	}
+	return joinInvalid(nonNil(errs))
+}
+
+// IsWorkdirImage reports whether an image is that of a sent directory.
+func IsWorkdirImage(image string) bool {
+	digest, ok := strings.CutPrefix(image, WorkdirRepository+"@sha256:")
+	if !ok || digest != strings.ToLower(digest) {
+		return false
+	}
+	sum, err := hex.DecodeString(digest)
+	return err == nil && len(sum) == 32
+}
+
+// validateWorkdir checks the directory, and that no mount hides it.
+func (s *Spec) validateWorkdir() error {
+	d := s.Workdir
+	if d == nil {
+		return nil
+	}
+	var errs []error
+	switch {
+	case d.Image == "":
+		errs = append(errs, Errorf(Invalid, "workdir.image: is missing: the command line sends a directory before it submits the task"))
+	case !IsWorkdirImage(d.Image):
+		errs = append(errs, Errorf(Invalid, "workdir.image: %q is not the image of a directory: it is %s@sha256: and a digest, made when the directory is sent", shorten(d.Image), WorkdirRepository))
+	}
+	errs = append(errs, validatePath("workdir.to", d.Target), validateTarget("workdir.to", d.Target))
+	for i, m := range s.Mounts {
+		if m.Target == d.Target {
+			errs = append(errs, Errorf(Invalid, "%s.target: %q is the workdir too: choose another", index("mounts", i), shorten(m.Target)))
+		}
+	}
+	for i, f := range s.Tmpfs {
+		if f.Target == d.Target {
+			errs = append(errs, Errorf(Invalid, "%s.target: %q is the workdir too: choose another", index("tmpfs", i), shorten(f.Target)))
+		}
 	}
 	return joinInvalid(nonNil(errs))
 }
@@ -280,4 +345,29 @@ func (t *Task) ValidateImplied(s *Spec) error {
 		}
 	}
 	return joinInvalid(nonNil(errs))
+}
+
+// validateInput checks that a task with an input needs it only once.
+func (s *Spec) validateInput() error {
+	if s.Stdin && s.Restart != nil {
+		return Errorf(Invalid, "stdin: is true, and restart is %s: a restarted process has no input: leave out one of them", s.Restart.When)
+	}
+	return nil
+}
+
+// ValidateInput checks that a task with an input has no retries, whose input would be gone.
+func (t *Task) ValidateInput(s *Spec) error {
+	if s.Stdin && t.Retries > 0 {
+		return Errorf(Invalid, "stdin: is true, and retries is %d: another attempt has no input: leave out one of them", t.Retries)
+	}
+	return nil
+}
+
+// RunsOn returns Invalid if an attempt of that number cannot run, because the input went to an
+// earlier one.
+func (s *Spec) RunsOn(attempt int) error {
+	if s.Stdin && attempt > 1 {
+		return Errorf(Invalid, "run attempt %d: the input of the task went to an earlier attempt: run the task again", attempt)
+	}
+	return nil
 }

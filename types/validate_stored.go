@@ -28,6 +28,15 @@ func validateSize(m Message, size int) error {
 	return nil
 }
 
+// CheckSize refuses to store an encoded message of so many bytes under a key if no reader would take
+// it: see Decode. Invalid: the error names the key.
+func CheckSize(key string, m Message, size int) error {
+	if err := validateSize(m, size); err != nil {
+		return Errorf(Invalid, "write %s: %w: ask for less in one object, or split it", key, err)
+	}
+	return nil
+}
+
 // problems collects the problems of a message.
 type problems []error
 
@@ -180,6 +189,16 @@ func (p *problems) holdings(field string, holds []Holding) {
 	}
 }
 
+// ValidateHost checks the host of a node, which becomes part of the environment of tasks: an IP
+// address or a name, or nothing. Invalid: the error names the field.
+func ValidateHost(field, host string) error {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_%"
+	if len(host) > MaxHost || strings.Trim(host, allowed) != "" {
+		return Errorf(Invalid, "%s: %q is not an IP address or the name of a machine: give one, of at most %d bytes", field, shorten(host), MaxHost)
+	}
+	return nil
+}
+
 // Validate checks a node of an agent, and lists all problems.
 func (n *Node) Validate() error {
 	var p problems
@@ -191,21 +210,14 @@ func (n *Node) Validate() error {
 		}
 	}
 	p.labels("labels", n.Labels)
+	p.labels("setLabels", n.SetLabels)
+	p.labels("hiddenLabels", n.HiddenLabels)
 	p.text("address", n.Address, MaxPath)
 	p.text("version", n.Version, MaxText)
+	p.add(ValidateHost("host", n.Host))
 	within(&p, "portFirst", n.PortFirst, 0, MaxPort)
 	within(&p, "portLast", n.PortLast, 0, MaxPort)
 	return p.err()
-}
-
-func (p *problems) labels(field string, labels []Label) {
-	if !p.count(field, len(labels), MaxLabels) {
-		return
-	}
-	for i, l := range labels {
-		p.add(ValidateName(index(field, i)+".name", l.Name))
-		p.text(index(field, i)+".value", l.Value, MaxText)
-	}
 }
 
 // Validate checks the liveness value of a node.
@@ -307,6 +319,13 @@ func (j *Job) Validate() error {
 	within(&p, "tasks", j.Tasks, 0, MaxJobTasks)
 	p.moments("submitted", j.Submitted)
 	p.text("wish", j.RequestDigest, MaxText)
+	if !p.count("members", len(j.Members), MaxPeers) {
+		return p.err()
+	}
+	for i, id := range j.Members {
+		p.name(index("members", i), id)
+	}
+	p.labels("labels", j.Labels)
 	return p.err()
 }
 
@@ -327,7 +346,7 @@ func (a *Allocated) Validate() error {
 // Validate checks a grant.
 func (g *Grant) Validate() error {
 	var p problems
-	oneOf(&p, "phase", g.Phase, Accumulating, Granting, Granted, Releasing, Collecting, HandedOver)
+	oneOf(&p, "phase", g.Phase, Collecting, Granting, Granted, Releasing, HandedOver)
 	p.revisions("reservation", g.Reservation)
 	p.revisions("task", g.Task)
 	p.moments("since", g.Since)

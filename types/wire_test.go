@@ -71,7 +71,7 @@ func TestFieldsInAnyOrder(t *testing.T) {
 	if err := Parse(append([]byte{1}, bytes.Join(parts, nil)...), &s); err != nil {
 		t.Fatal(err)
 	}
-	want := Spec{Extra: Extra{raw: string(field(99, "later"))}, Image: "image", Command: []string{"a", "b"}, Dir: "dir", User: "user"}
+	want := Spec{Extra: Extra{raw: string(field(99, "later"))}, Image: "image", Entrypoint: []string{"a", "b"}, Dir: "dir", User: "user"}
 	if !reflect.DeepEqual(s, want) {
 		t.Errorf("got %+v, want %+v", s, want)
 	}

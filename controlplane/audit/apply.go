@@ -194,8 +194,8 @@ func (s *state) updateGrant(k controlplane.Key, e controlplane.Event) error {
 	err := update(&r.grant, e)
 	s.countGrant(r, 1)
 	delete(s.inPart, r)
-	if r.grant.V != nil && (r.grant.V.Phase == types.Accumulating || r.grant.V.Phase == types.Granting) {
-		s.inPart[r] = r.grant.V.Phase
+	if r.grant.V != nil && r.grant.V.Phase == types.Granting {
+		s.inPart[r] = struct{}{}
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -175,7 +176,7 @@ func (s *state) schema(key string, found finder) {
 		return
 	}
 	k, known := controlplane.Parse(key)
-	for _, a := range controlplane.AccessTable() {
+	for _, a := range writers.Table() {
 		if known && a.Kind == k.Kind {
 			found("key "+key, "%s; %s writes such keys; %s", why, (&Repair{Writers: a.Put}).Writer(), action.RepairKey.Of(key))
 			return

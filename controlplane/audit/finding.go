@@ -39,7 +39,7 @@ const (
 	GangAtomic Guarantee = "GangAtomic"
 	// NothingLost (5): a task is pending, bound or finished with a reason.
 	NothingLost Guarantee = "NothingLost"
-	// StatusMonotonic (5): a status changes only as types.MayFollow allows.
+	// StatusMonotonic (5): a status changes only as mayFollow allows.
 	StatusMonotonic Guarantee = "StatusMonotonic"
 	// StoppedStaysStopped (5): a stop is never withdrawn or delayed, and an eviction is never
 	// delayed.

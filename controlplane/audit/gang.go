@@ -8,15 +8,15 @@ import (
 )
 
 // gangAtomic validates GangAtomic: a granted reservation has a node for every bundle, the requested
-// one if any, and holds the bundles' requests there. Only reservations that accumulate, collect at
-// once, or are being granted in several transactions hold a part. Only a deleted reservation is
-// releasing.
+// one if any, and holds the bundles' requests there. Only reservations that collect, or are being
+// granted in several transactions, hold a part: see directed. Only a deleted
+// reservation is releasing.
 func (s *state) gangAtomic(r *reservation, found finder) {
 	g := r.grant.V
 	if g == nil {
 		return
 	}
-	if g.Task != 0 && (g.Phase != types.Accumulating || len(g.Bundles) != 1 || len(g.Nodes) > 1) {
+	if g.Task != 0 && (g.Phase != types.Collecting || len(g.Bundles) != 1 || len(g.Nodes) > 1) {
 		found(r.object(), "belongs to a task, but is %s with %d bundles on %d nodes: no task could draw on it", g.Phase, len(g.Bundles), len(g.Nodes))
 		return
 	}
@@ -28,17 +28,17 @@ func (s *state) gangAtomic(r *reservation, found finder) {
 		if r.current() {
 			s.bundlesHeld(r, moment{}, nil, found)
 		}
-	case types.Accumulating:
-		if g.Task == 0 && r.current() && !r.info.V.Accumulate {
-			found(r.object(), "holds a part, but its reservation may not accumulate")
+	case types.Collecting:
+		if g.Task == 0 && r.current() && !r.info.V.Accumulate && !r.info.V.Directed() {
+			found(r.object(), "holds a part, but its reservation may not collect")
 		}
 	case types.Granting:
 		// Legal while it lasts.
-	case types.Collecting, types.HandedOver:
-		if r.current() && !r.info.V.AtOnce {
-			found(r.object(), "is %s, but its reservation does not collect at once", g.Phase)
+	case types.HandedOver:
+		if r.current() && !r.info.V.HandsOver() {
+			found(r.object(), "is handed over, but its reservation is not to be")
 		}
-		if g.Phase == types.HandedOver && len(g.Nodes) > 0 {
+		if len(g.Nodes) > 0 {
 			found(r.object(), "is handed over, but holds something on %d nodes", len(g.Nodes))
 		}
 	case types.Releasing:
@@ -124,23 +124,37 @@ func isAt(g *types.Grant, node string) bool {
 	return g != nil && slices.ContainsFunc(g.Nodes, func(at types.GrantNode) bool { return at.Node == node })
 }
 
-// oneInPart validates GangAtomic: at most one reservation accumulates, and at most one is being
-// granted in several transactions. So two never hold what the other needs.
+// oneInPart validates GangAtomic: at most one reservation is being granted in several transactions.
+// So two never hold what the other needs.
 func (s *state) oneInPart(found finder) {
-	names := make(map[types.GrantPhase][]string)
-	for r, phase := range s.inPart {
-		names[phase] = append(names[phase], r.id.String())
+	var names []string
+	for r := range s.inPart {
+		names = append(names, r.id.String())
 	}
-	for _, phase := range slices.Sorted(maps.Keys(names)) {
-		if len(names[phase]) > 1 {
-			slices.Sort(names[phase])
-			found("grants", "%v are %s at once", names[phase], phase)
+	if len(names) > 1 {
+		slices.Sort(names)
+		found("grants", "%v are %s at once", names, types.Granting)
+	}
+}
+
+// directed validates GangAtomic for a changed grant that collects: it takes more only on nodes to
+// which its object is directed at that moment.
+func (s *state) directed(r *reservation, was *types.Grant, to *types.Collect, found finder) {
+	for _, at := range r.grant.V.Nodes {
+		if to != nil && slices.Contains(to.On, at.Node) {
+			continue
+		}
+		for _, h := range at.Holds {
+			if was == nil || heldOf(was.On(at.Node), h) < h.Amount {
+				found(r.object(), "takes %s on node %s, where it is not directed to collect", h.Resource, at.Node)
+				break
+			}
 		}
 	}
 }
 
 // grantSteps validates GangAtomic for a change. A grant belongs to the present reservation, and
-// becomes complete at once or after accumulating. It then stays unchanged, and goes only after its
+// becomes complete at once or after collecting. It then stays unchanged, and goes only after its
 // reservation, when no task draws on it.
 func (s *state) grantSteps(r *reservation, found finder) {
 	if r.grant.Mod != s.revision {
@@ -167,6 +181,8 @@ func (s *state) grantSteps(r *reservation, found finder) {
 		s.moved(r, was, found)
 	case is.Phase == types.Granted:
 		s.bundlesHeld(r, moment{at: s.revision, now: true}, nil, found)
+	case is.Phase == types.Collecting:
+		s.directed(r, was, r.info.V.Collect, found)
 	}
 }
 
@@ -182,10 +198,11 @@ func (s *state) claimSteps(r *reservation, was *types.Grant, found finder) {
 		found(r.object(), "belongs to a deleted task")
 		return
 	case !t.info.V.Accumulate:
-		found(r.object(), "holds a part, but its task may not accumulate")
+		found(r.object(), "holds a part, but its task may not collect")
 	case t.status.V != nil && t.status.V.Phase != types.Pending:
 		found(r.object(), "holds a part, but its task is %s", t.status.V.Phase)
 	}
+	s.directed(r, was, t.info.V.Collect(), found)
 	asked := s.needs(r.id.ns, t.info.V.Requests, moment{at: s.revision, now: true})
 	for _, at := range is.Nodes {
 		for _, h := range at.Holds {
@@ -209,7 +226,7 @@ func heldOf(holds []types.Holding, h types.Holding) types.Quantity {
 
 func (s *state) grantGoes(r *reservation, was *types.Grant, found finder) {
 	// No task draws on an incomplete grant yet, so it may be given up.
-	if r.info.V != nil && r.info.Create == was.Reservation && was.Phase != types.Accumulating && was.Phase != types.Granting {
+	if r.info.V != nil && r.info.Create == was.Reservation && was.Phase != types.Collecting && was.Phase != types.Granting {
 		found(r.object(), "is gone, but its reservation exists")
 	}
 	for _, at := range was.Nodes {

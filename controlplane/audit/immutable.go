@@ -39,7 +39,7 @@ func (s *state) reservationFixed(r *reservation, found finder) {
 		return
 	}
 	same := *was
-	same.Raised = is.Raised
+	same.Raised, same.Collect = is.Raised, is.Collect
 	if !equal(&same, is) {
 		found("reservation "+r.id.String(), "was changed after it was created")
 	}

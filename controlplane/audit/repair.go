@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -21,8 +22,8 @@ type Repair struct {
 	Revision int64
 	// Why says what is wrong with the value.
 	Why string
-	// Writers are the roles that write such keys, by controlplane.AccessTable.
-	Writers []controlplane.Writer
+	// Writers are the roles that write such keys, by writers.Table.
+	Writers []writers.Writer
 	// Does describes the effect of Perform.
 	Does string
 
@@ -67,7 +68,7 @@ func PlanRepair(ctx context.Context, store controlplane.Store, key string, now t
 		return nil, types.Errorf(types.Precondition, "repair %s: its value is readable: %s", key, action.ListUnreadable.Of())
 	}
 	r := &Repair{Key: key, Value: there.Value, Revision: there.ModRevision, Why: why, change: controlplane.NewChange(controlplane.NewBatch())}
-	for _, a := range controlplane.AccessTable() {
+	for _, a := range writers.Table() {
 		if known && a.Kind == k.Kind {
 			r.Writers = a.Put
 		}

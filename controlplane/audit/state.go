@@ -34,8 +34,8 @@ type state struct {
 	tasks        map[id]*task
 	// members is the number of stored tasks of each job.
 	members map[id]int
-	// inPart are the reservations that accumulate, or are being granted in several transactions.
-	inPart map[*reservation]types.GrantPhase
+	// inPart are the reservations that are being granted in several transactions.
+	inPart map[*reservation]struct{}
 	// unread are the keys without a known form or readable value, with the reason.
 	unread map[string]string
 	// touched lists what the last revision touched.
@@ -127,7 +127,7 @@ func newState() *state {
 		specs:        make(map[id]string),
 		reservations: make(map[id]*reservation),
 		tasks:        make(map[id]*task),
-		inPart:       make(map[*reservation]types.GrantPhase),
+		inPart:       make(map[*reservation]struct{}),
 		unread:       make(map[string]string),
 		members:      make(map[id]int),
 		over:         make(map[string]int64),

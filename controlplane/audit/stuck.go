@@ -1,6 +1,10 @@
 package audit
 
-import "github.com/escher-sched/escher/types"
+import (
+	"slices"
+
+	"github.com/escher-sched/escher/types"
+)
 
 // Stuck returns unfinished work of components. That is legal while a component works on it. At rest
 // it violates Progress.
@@ -16,6 +20,7 @@ func (c *Checker) Stuck() []Finding {
 		if g := r.grant.V; g != nil && g.Phase == types.Releasing && !c.s.drawnOn(r) {
 			found(r.object(), "is being released, but no task draws on it")
 		}
+		c.s.stuckPart(r, found)
 	}
 	return sorted(all)
 }
@@ -36,6 +41,24 @@ func stuckTask(t *task, found finder) {
 		found(t.object(), "was stopped, but %s does not say so", b)
 	case b != nil && x.Evict == b.number && b.info.V.Stop == nil:
 		found(t.object(), "attempt %d was evicted, but %s does not say so", x.Evict, b)
+	}
+}
+
+// stuckPart finds a part of a grant on a node to which nothing directs its object any more.
+func (s *state) stuckPart(r *reservation, found finder) {
+	if r.grant.V == nil || r.grant.V.Phase != types.Collecting {
+		return
+	}
+	var to *types.Collect
+	if t := s.tasks[r.id]; r.grant.V.Task != 0 && t != nil && t.info.V != nil {
+		to = t.info.V.Collect()
+	} else if r.grant.V.Task == 0 && r.info.V != nil {
+		to = r.info.V.Collect
+	}
+	for _, at := range r.grant.V.Nodes {
+		if len(at.Holds) > 0 && (to == nil || !slices.Contains(to.On, at.Node)) {
+			found(r.object(), "holds a part on node %s, where it is not directed to collect, and does not return it", at.Node)
+		}
 	}
 }
 

@@ -30,6 +30,12 @@ put allocated/n1 {}
 		"an eviction":      {bound + `put tasks/d/a {"Evict": 1}`, []string{"Progress task d/a"}},
 		"a stop that is told": {bound + "put tasks/d/a {\"Stop\": {\"Reason\": \"x\"}}\n\n" +
 			`put bindings/n1/d/a/1 {"Session": $(alive/n1), "Stop": {"Reason": "x"}}`, nil},
+		"a part that is not returned": {`put reservations/d/r {"Bundles": [{"requests": {"cpu": "1"}}], "Accumulate": true, "Collect": {"On": ["n2"]}}
+
+put grants/d/r {"Phase": "collecting", "Reservation": $(reservations/d/r), "Bundles": ["n1"], "Nodes": [{"Node": "n1", "Holds": [{"Resource": "cpu", "Amount": 1}]}]}`, []string{"Progress grant d/r"}},
+		"a part that is collected": {`put tasks/d/a {"Requests": {"cpu": "4"}, "Accumulate": true, "Later": {"Collect": {"On": ["n1"]}}}
+
+put grants/d/a {"Phase": "collecting", "Task": $(tasks/d/a), "Bundles": ["n1"], "Nodes": [{"Node": "n1", "Holds": [{"Resource": "cpu", "Amount": 1}]}]}`, nil},
 		"a grant that nothing draws on": {`put grants/d/r {"Phase": "releasing", "Reservation": 1}`, []string{"Progress grant d/r"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -99,10 +99,10 @@ func (s *state) jobFinished(job id, found finder) {
 	}
 }
 
-// monotonic validates StatusMonotonic: see types.MayFollow.
+// monotonic validates StatusMonotonic: see mayFollow.
 func (s *state) monotonic(t *task, found finder) {
 	was, is := t.status.old, t.status.V
-	if t.status.Mod != s.revision || is == nil && was == nil || types.MayFollow(was, is) {
+	if t.status.Mod != s.revision || is == nil && was == nil || mayFollow(was, is) {
 		return
 	}
 	found(t.object(), "went from %s to %s", describe(was), describe(is))

@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/types"
 )
 
 // Author is the sender of a transaction.
 type Author struct {
-	Writer controlplane.Writer
+	Writer writers.Writer
 	// Node is the range of an agent, Namespace that of an application.
 	Node      string
 	Namespace string
@@ -17,23 +18,23 @@ type Author struct {
 
 func (a Author) String() string {
 	switch a.Writer {
-	case controlplane.Agent:
+	case writers.Agent:
 		return "agent " + a.Node
-	case controlplane.Application:
+	case writers.Application:
 		return "application of " + a.Namespace
 	}
 	return string(a.Writer)
 }
 
-// Authored checks the writers of keys: see controlplane.AccessTable.
+// Authored checks the writers of keys: see writers.Table.
 type Authored struct {
-	table map[controlplane.Kind]controlplane.Access
+	table map[controlplane.Kind]writers.Access
 }
 
 // NewAuthored returns a checker of authors.
 func NewAuthored() *Authored {
-	w := &Authored{table: make(map[controlplane.Kind]controlplane.Access)}
-	for _, a := range controlplane.AccessTable() {
+	w := &Authored{table: make(map[controlplane.Kind]writers.Access)}
+	for _, a := range writers.Table() {
 		w.table[a.Kind] = a
 	}
 	return w
@@ -63,9 +64,9 @@ func (w *Authored) Check(by Author, txn controlplane.Txn, revision int64) []Find
 // covers reports whether a key is in the range of the author.
 func (a Author) covers(k controlplane.Key) bool {
 	switch a.Writer {
-	case controlplane.Agent:
+	case writers.Agent:
 		return k.Node == a.Node
-	case controlplane.Application:
+	case writers.Application:
 		return k.Namespace == a.Namespace
 	}
 	return true

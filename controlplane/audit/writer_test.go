@@ -6,14 +6,15 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
+	"github.com/escher-sched/escher/controlplane/writers"
 )
 
 func TestOneWriter(t *testing.T) {
 	put := func(key string) controlplane.Op { return controlplane.Op{Key: key} }
 	del := func(key string) controlplane.Op { return controlplane.Op{Key: key, Delete: true} }
-	agent := audit.Author{Writer: controlplane.Agent, Node: "n1"}
-	app := audit.Author{Writer: controlplane.Application, Namespace: "d"}
-	scheduler := audit.Author{Writer: controlplane.Scheduler}
+	agent := audit.Author{Writer: writers.Agent, Node: "n1"}
+	app := audit.Author{Writer: writers.Application, Namespace: "d"}
+	scheduler := audit.Author{Writer: writers.Scheduler}
 	for _, c := range []struct {
 		by   audit.Author
 		op   controlplane.Op

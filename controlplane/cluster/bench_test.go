@@ -52,7 +52,7 @@ func TestViewMemory(t *testing.T) {
 		compact bool
 	}{
 		{"bound", clustertest.Bound(tasks/100, tasks), 600, false},
-		{"waiting", clustertest.Waiting(tasks), 650, false},
+		{"waiting", clustertest.Waiting(tasks), 710, false},
 		{"compacted", clustertest.Waiting(tasks), 330, true},
 		{"ended", clustertest.Ended(tasks), 400, false},
 	} {

@@ -44,7 +44,7 @@ func (x *compacted) setLink(p slab.Ref, at int, to slab.Ref) { x.At(p).SetUint32
 // add compacts a task, and reports whether it could.
 func (x *compacted) add(t *Task) bool {
 	x.full = *t.Info.V.sharedTask
-	x.full.Name, x.full.Job, x.full.Submitted = t.Info.V.Name, t.Info.V.Job, t.Info.V.Submitted
+	x.full.Name, x.full.Job, x.full.Submitted, x.full.Index = t.Info.V.Name, t.Info.V.Job, t.Info.V.Submitted, t.Info.V.Index
 	x.buf = types.AppendEncode(x.buf[:0], 0, &x.full)
 	p := x.Add(t.ID.Namespace, t.ID.ID, x.buf)
 	if p == 0 {

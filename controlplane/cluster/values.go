@@ -25,11 +25,12 @@ type TaskValue struct {
 	*sharedTask
 	Name, Job string
 	Submitted int64
+	Index     int
 }
 
 // NewTask returns t as a value of a view, without sharing.
 func NewTask(t *types.Task) *TaskValue {
-	return &TaskValue{sharedTask: t, Name: t.Name, Job: t.Job, Submitted: t.Submitted}
+	return &TaskValue{sharedTask: t, Name: t.Name, Job: t.Job, Submitted: t.Submitted, Index: t.Index}
 }
 
 // Full returns a complete copy; nil for nil.
@@ -38,7 +39,7 @@ func (v *TaskValue) Full() *types.Task {
 		return nil
 	}
 	t := *v.sharedTask
-	t.Name, t.Job, t.Submitted = v.Name, v.Job, v.Submitted
+	t.Name, t.Job, t.Submitted, t.Index = v.Name, v.Job, v.Submitted, v.Index
 	return &t
 }
 
@@ -206,7 +207,7 @@ func (v *View) readTask(id ID, value []byte, news bool) (*TaskValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &TaskValue{sharedTask: shared, Submitted: own.Submitted}
+	t := &TaskValue{sharedTask: shared, Submitted: own.Submitted, Index: int(own.Index)}
 	// An id usually begins with the name.
 	if n := len(own.Name); n <= len(id.ID) && id.ID[:n] == string(own.Name) {
 		t.Name = id.ID[:n]

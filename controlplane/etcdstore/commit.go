@@ -122,6 +122,9 @@ func (s *Store) sendNoting(ctx context.Context, req, answer any, note func()) (s
 
 // check checks the number of operations and other errors of a transaction.
 func (s *Store) check(txn controlplane.Txn) error {
+	if txn.Invalid != nil {
+		return txn.Invalid
+	}
 	if max(len(txn.Compares), len(txn.Ops)) > s.limits.Ops {
 		return types.Errorf(types.Invalid,
 			"commit %d compares and %d operations: etcd at %s allows %d of each; split the transaction, or start etcd with a larger --max-txn-ops",

@@ -38,6 +38,10 @@ type Config struct {
 	Options []Option
 }
 
+// answerPatience is how many times longer than the connection its first answer may take: an etcd that
+// is there answers late while its disk is slow.
+const answerPatience = 5
+
 // Dial connects to etcd. Unavailable, naming the endpoints: none of them answers within the
 // timeout. Close closes the store.
 func Dial(ctx context.Context, cfg Config) (*Store, error) {
@@ -53,7 +57,7 @@ func Dial(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	if cfg.Limits == (controlplane.Limits{}) {
-		if s.limits, err = s.detectLimits(ctx, patience); err != nil {
+		if s.limits, err = s.detectLimits(ctx, answerPatience*patience); err != nil {
 			_ = s.Close() // the store is unused
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sort"
+	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -17,15 +18,22 @@ import (
 // most a dozen transactions without effect try it out. patience bounds each of them.
 func (s *Store) detectLimits(ctx context.Context, patience time.Duration) (controlplane.Limits, error) {
 	limits := ServerLimits()
-	var failed error
-	allows := func(n int) bool {
-		if failed != nil {
-			return false
-		}
+	bounded := func(ask func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		ok, err := s.allows(ctx, n)
-		failed = err
+		if err := ask(ctx); err != nil {
+			return s.fail(ctx, "ask for the limits", err)
+		}
+		return nil
+	}
+	failed := bounded(s.answers)
+	allows := func(n int) (ok bool) {
+		if failed == nil {
+			failed = bounded(func(ctx context.Context) (err error) {
+				ok, err = s.allows(ctx, n)
+				return err
+			})
+		}
 		return ok
 	}
 	if allows(limits.Ops) || failed != nil {
@@ -35,23 +43,31 @@ func (s *Store) detectLimits(ctx context.Context, patience time.Duration) (contr
 	return limits, failed
 }
 
-// allows reports whether a transaction may have n operations.
-func (s *Store) allows(ctx context.Context, n int) (bool, error) {
+// answers returns nil if etcd decides transactions of this user. Its transaction only reads: no key
+// has that revision.
+func (s *Store) answers(ctx context.Context) error {
 	key := []byte(controlplane.Root)
-	req := &pb.TxnRequest{
-		// No key has that revision, so etcd counts the operations but does not perform them.
+	_, err := s.send(ctx, &pb.TxnRequest{
 		Compare: []*pb.Compare{compare(key, controlplane.Compare{Revision: math.MaxInt64})},
-		Success: make([]*pb.RequestOp, n),
-	}
-	for i := range req.Success {
-		req.Success[i] = readOf(key)
-	}
-	_, err := s.send(ctx, req, &txnAnswer{})
-	if errors.Is(rpctypes.Error(err), rpctypes.ErrTooManyOps) {
+		Success: []*pb.RequestOp{readOf(key)},
+	}, &txnAnswer{})
+	return err
+}
+
+// emptyCompare is a compare without a key in the encoding of a transaction.
+const emptyCompare = "\x0a\x00"
+
+// allows reports whether a transaction may have n operations. etcd refuses one of too many before
+// it looks at them, and any other for its empty keys: it decides none.
+func (s *Store) allows(ctx context.Context, n int) (bool, error) {
+	_, err := s.send(ctx, encoded(strings.Repeat(emptyCompare, n)), &txnAnswer{})
+	switch answer := rpctypes.Error(err); {
+	case errors.Is(answer, rpctypes.ErrTooManyOps):
 		return false, nil
+	case errors.Is(answer, rpctypes.ErrEmptyKey):
+		return true, nil
+	case err == nil:
+		return false, errors.New("etcd decides transactions with empty keys")
 	}
-	if err != nil {
-		return false, s.fail(ctx, "ask for the limits", err)
-	}
-	return true, nil
+	return false, err
 }

@@ -6,8 +6,10 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -98,6 +100,9 @@ func (s *Store) Limits() controlplane.Limits { return s.limits }
 func (s *Store) List(ctx context.Context, opts controlplane.ListOptions) (page controlplane.Page, err error) {
 	begin := time.Now()
 	defer func() { s.metrics.answered("list", begin, err) }()
+	if len(opts.Keys) > 0 {
+		return s.listKeys(ctx, opts.Keys, opts.Revision)
+	}
 	req := &pb.RangeRequest{
 		Limit:    int64(opts.Limit),
 		Revision: opts.Revision,
@@ -116,6 +121,25 @@ func (s *Store) List(ctx context.Context, opts controlplane.ListOptions) (page c
 	for i, kv := range resp.Kvs {
 		page.KVs[i] = keyValue(kv)
 	}
+	return page, nil
+}
+
+// listKeys reads single keys with one transaction that writes nothing, which etcd does not replicate.
+func (s *Store) listKeys(ctx context.Context, keys []string, revision int64) (page controlplane.Page, err error) {
+	if len(keys) > s.limits.Ops {
+		return page, types.Errorf(types.Invalid, "list %d keys: etcd at %s reads %d at once: ask for fewer", len(keys), s.at(), s.limits.Ops)
+	}
+	req := &pb.TxnRequest{Success: make([]*pb.RequestOp, len(keys))}
+	for i, key := range keys {
+		req.Success[i] = rangeOp([]byte(key))
+		req.Success[i].GetRequestRange().Revision = revision
+	}
+	var answer txnAnswer
+	if _, err := s.send(ctx, req, &answer); err != nil {
+		return page, s.fail(ctx, "list "+keys[0]+" and other keys", err)
+	}
+	page.Revision = cmp.Or(revision, answer.revision)
+	page.KVs = slices.DeleteFunc(answer.found, func(kv controlplane.KV) bool { return kv.ModRevision == 0 })
 	return page, nil
 }
 

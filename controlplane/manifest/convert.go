@@ -13,17 +13,17 @@ import (
 // Submission converts the task to the client's form, submitted at that time. It only checks texts
 // that become numbers; Launch checks the rest.
 func (t *Task) Submission(submitted time.Time) (controlplane.Submission, error) {
-	spec := t.Spec.spec()
+	spec, errSpec := t.Spec.spec()
 	onDisconnect, errDisconnect := types.ParseOnDisconnect(string(t.OnDisconnect))
 	task := types.Task{
 		Name: t.Name, Requests: spec.WithImplied(t.Requests), Priority: t.Priority, Scheduler: t.Scheduler,
 		OnDisconnect: onDisconnect, MaxRun: time.Duration(t.MaxRun), Session: t.Session, Accumulate: t.Accumulate, Retries: t.Retries,
-		Devices: deviceRequests(t.Devices),
+		Devices: deviceRequests(t.Devices), Labels: types.LabelsOf(t.Labels),
 	}
 	for _, a := range t.Alternatives {
 		task.Alternatives = append(task.Alternatives, types.Alternative{Requests: a.Requests, After: time.Duration(a.After)})
 	}
-	errs := []error{errDisconnect}
+	errs := []error{errDisconnect, under("spec.", errSpec)}
 	for i, p := range t.Provides {
 		amount, err := types.ParseQuantity(p.Name, string(p.Amount))
 		if err != nil {
@@ -39,11 +39,16 @@ func (t *Task) Submission(submitted time.Time) (controlplane.Submission, error) 
 	return controlplane.Submission{ID: t.ID, Task: task, Spec: spec}, errors.Join(errs...)
 }
 
-func (s *Spec) spec() *types.Spec {
+func (s *Spec) spec() (*types.Spec, error) {
+	entrypoint, command, err := s.program()
 	out := &types.Spec{
-		Image: s.Image, Command: s.Command, Env: s.Env, Dir: s.Dir, User: s.User,
-		Grace: time.Duration(s.Grace), StopSignal: s.StopSignal,
+		Image: s.Image, Env: s.Env, Dir: s.Dir, User: s.User,
+		Grace: time.Duration(s.Grace), StopSignal: s.StopSignal, Peers: s.Peers, Stdin: s.Stdin, TTY: s.TTY,
 	}
+	if peers, err := types.ParsePeers(string(s.Peers)); err == nil {
+		out.Peers = peers // otherwise Validate reports it
+	}
+	out.SetCommand(entrypoint, command)
 	if r := s.Restart; r != nil {
 		out.Restart = &types.Restart{When: r.When, Limit: r.Limit, Delay: time.Duration(r.Delay), MaxDelay: time.Duration(r.MaxDelay)}
 	}
@@ -54,8 +59,10 @@ func (s *Spec) spec() *types.Spec {
 		out.Ports = append(out.Ports, types.TaskPort(p))
 	}
 	s.isolate(out)
+	s.memory(out)
 	s.health(out)
-	return out
+	s.workdir(out)
+	return out, err
 }
 
 // FromSubmission is the inverse of Task.Submission.
@@ -63,7 +70,7 @@ func FromSubmission(s controlplane.Submission) Task {
 	t := Task{
 		ID: s.ID, Name: s.Task.Name, Requests: s.Task.Requests, Priority: s.Task.Priority,
 		Scheduler: s.Task.Scheduler, OnDisconnect: s.Task.OnDisconnect, MaxRun: types.Duration(s.Task.MaxRun), Session: s.Task.Session, Accumulate: s.Task.Accumulate, Retries: s.Task.Retries,
-		Devices: fromDeviceRequests(s.Task.Devices),
+		Devices: fromDeviceRequests(s.Task.Devices), Labels: types.LabelMap(s.Task.Labels),
 	}
 	if s.Task.Deadline != 0 {
 		t.Deadline = types.Deadline(time.Unix(0, s.Task.Deadline).UTC().Format(time.RFC3339Nano))
@@ -82,8 +89,8 @@ func FromSubmission(s controlplane.Submission) Task {
 
 func fromSpec(s *types.Spec) Spec {
 	out := Spec{
-		Image: s.Image, Command: s.Command, Env: s.Env, Dir: s.Dir, User: s.User,
-		Grace: types.Duration(s.Grace), StopSignal: s.StopSignal,
+		Image: s.Image, Entrypoint: s.Entrypoint, Command: s.Command, Env: s.Env, Dir: s.Dir, User: s.User,
+		Grace: types.Duration(s.Grace), StopSignal: s.StopSignal, Peers: s.Peers, Stdin: s.Stdin, TTY: s.TTY,
 	}
 	if r := s.Restart; r != nil {
 		out.Restart = &Restart{When: r.When, Limit: r.Limit, Delay: types.Duration(r.Delay), MaxDelay: types.Duration(r.MaxDelay)}
@@ -95,17 +102,20 @@ func fromSpec(s *types.Spec) Spec {
 		out.Ports = append(out.Ports, Port(p))
 	}
 	out.fromIsolation(s)
+	out.fromMemory(s)
 	out.fromHealth(s)
+	out.fromWorkdir(s)
 	return out
 }
 
-// Submissions returns the tasks of the job, submitted at that time.
+// Submissions returns the tasks of the job, submitted at that time, with the labels of the job.
 func (j *Job) Submissions(submitted time.Time) ([]controlplane.Submission, error) {
 	if err := j.validate(); err != nil {
 		return nil, err
 	}
+	labels := types.LabelsOf(j.Labels)
 	if j.Template == nil {
-		return j.listed(submitted)
+		return j.listed(submitted, labels)
 	}
 	t := *j.Template
 	if t.Name == "" {
@@ -115,10 +125,14 @@ func (j *Job) Submissions(submitted time.Time) ([]controlplane.Submission, error
 	if err != nil {
 		return nil, fmt.Errorf("template.%w", err)
 	}
+	s.Task.Labels = types.MergeLabels(labels, s.Task.Labels)
+	if j.Array != nil {
+		return j.Array.Submissions(s)
+	}
 	return slices.Repeat([]controlplane.Submission{s}, max(j.Count, 1)), nil
 }
 
-func (j *Job) listed(submitted time.Time) ([]controlplane.Submission, error) {
+func (j *Job) listed(submitted time.Time, labels []types.Label) ([]controlplane.Submission, error) {
 	var errs []error
 	out := make([]controlplane.Submission, len(j.Tasks))
 	for i := range j.Tasks {
@@ -126,6 +140,7 @@ func (j *Job) listed(submitted time.Time) ([]controlplane.Submission, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tasks[%d].%w", i, err))
 		}
+		s.Task.Labels = types.MergeLabels(labels, s.Task.Labels)
 		out[i] = s
 	}
 	return out, errors.Join(errs...)
@@ -138,14 +153,19 @@ func (j *Job) validate() error {
 		return types.Errorf(types.Invalid, "template: give either a template and a count, or a list of tasks")
 	case j.Template == nil && j.Count != 0:
 		return types.Errorf(types.Invalid, "count: belongs to a template, but tasks are listed: leave it out")
+	case j.Array != nil && (j.Template == nil || j.Count != 0):
+		return types.Errorf(types.Invalid, "array: belongs to a template, without a count: leave the others out")
 	case j.Count < 0 || j.Count > MaxTasks:
 		return types.Errorf(types.Invalid, "count: %d is out of range: give 1 to %d, and submit more in several jobs", j.Count, MaxTasks)
 	case len(j.Tasks) > MaxTasks:
 		return types.Errorf(types.Invalid, "tasks: %d is too many: give at most %d, and submit more in several jobs", len(j.Tasks), MaxTasks)
-	case j.Template != nil && j.Count > 1 && j.Template.ID != "":
-		return types.Errorf(types.Invalid, "template.id: %d tasks cannot have one id: leave it out", j.Count)
+	case j.Template != nil && (j.Count > 1 || j.Array != nil) && j.Template.ID != "":
+		return types.Errorf(types.Invalid, "template.id: several tasks cannot have one id: leave it out")
 	}
-	return nil
+	if j.Array != nil && j.Update != nil {
+		return types.Errorf(types.Invalid, "update: belongs to a job with a count, and an array only gets further indices: leave one of them out")
+	}
+	return errors.Join(j.Array.validate(), j.Update.validate())
 }
 
 // Location converts the location to the client's form.
@@ -159,11 +179,7 @@ func (w *Where) Location() (controlplane.Where, error) {
 	if err := w.Available.Validate("where.available"); err != nil {
 		return controlplane.Where{}, err
 	}
-	sel := types.Selector{Nodes: w.Nodes, Available: w.Available}
-	for name, value := range w.Labels {
-		sel.Labels = append(sel.Labels, types.Label{Name: name, Value: value})
-	}
-	return NodesOf(sel), nil
+	return NodesOf(types.Selector{Nodes: w.Nodes, Labels: types.LabelsOf(w.Labels), Available: w.Available}), nil
 }
 
 // Resource converts the resource to the client's form.

@@ -11,7 +11,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/escher-sched/escher/controlplane/spelling"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -32,6 +31,8 @@ type decoder struct {
 	shared bool
 	// notices are about former names.
 	notices []Notice
+	// spellings are the paths of fields as written, by their paths in the types: see spelled.
+	spellings map[string]string
 }
 
 // maxDepth bounds the nesting of values: an alias may occur in its own target.
@@ -116,8 +117,14 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 		d.policy(n, p, path)
 		return
 	}
-	if _, ok := v.Addr().Interface().(*With); ok {
-		return // decoded by the kind of the policy
+	if s, ok := v.Addr().Interface().(shorthand); ok && s.short(d, n, path) {
+		return
+	}
+	if v.Type() == reflect.TypeFor[any]() {
+		return // the parameters of a policy, decoded by its kind
+	}
+	if v.Type() == reflect.TypeFor[types.Requests]() && !d.amounts(n, path) {
+		return
 	}
 	if u, ok := v.Addr().Interface().(json.Unmarshaler); ok {
 		switch err := unmarshal(n, u); {
@@ -155,90 +162,6 @@ func (d *decoder) number(n *yaml.Node, v reflect.Value, path string) {
 		math.IsInf(v.Float(), 0) || math.IsNaN(v.Float()) {
 		d.wrong(n, path, "%s is given: write a number", shown(n))
 	}
-}
-
-func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
-	if n.Kind != yaml.MappingNode {
-		d.wrong(n, path, "%s is given: write fields%s", shown(n), suchAs(fields(v.Type())))
-		return
-	}
-	known := fields(v.Type())
-	given := make(map[string]bool)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		at := slices.IndexFunc(known, func(f field) bool { return f.name == key.Value })
-		if at < 0 {
-			d.wrong(key, below(path, key.Value), "is unknown: %s", instead(key.Value, known))
-			continue
-		}
-		given[key.Value] = true
-		into, before := v.Field(known[at].index), len(d.problems)
-		d.decode(n.Content[i+1], into, below(path, key.Value))
-		if len(d.problems) == before {
-			d.keeps(known[at], n.Content[i+1], into, below(path, key.Value))
-		}
-	}
-	for _, f := range known {
-		if f.required && !given[f.name] {
-			d.wrong(n, below(path, f.name), "is missing: give %s", f.desc)
-		}
-	}
-}
-
-// suchAs returns an example of a field, if there is one.
-func suchAs(known []field) string {
-	if len(known) == 0 {
-		return ""
-	}
-	return ", such as " + known[0].name + ": …"
-}
-
-// instead suggests a replacement for an unknown name.
-func instead(name string, known []field) string {
-	if len(known) == 0 {
-		return "this object has no fields: leave it out"
-	}
-	has := func(other string) bool {
-		return slices.ContainsFunc(known, func(f field) bool { return f.name == other })
-	}
-	if name == "policies" && has("spec") {
-		return "it belongs to a job: write kind: Job, with the task as its template"
-	}
-	if now := renamed(name); has(now) {
-		return "it is called " + now + " now"
-	}
-	names := make([]string, len(known))
-	for i, f := range known {
-		names[i] = f.name
-	}
-	return oneOf(name, names)
-}
-
-// oneOf suggests the most similar name, or all names.
-func oneOf(name string, names []string) string {
-	if like := near(name, names); like != "" {
-		return "did you mean " + like + "?"
-	}
-	return "use " + strings.Join(names, ", ")
-}
-
-// near returns the most similar name, empty if none is similar.
-func near(name string, names []string) string {
-	meant, least := "", 0
-	for _, n := range names {
-		if away, near := spelling.Distance(name, n); near && (meant == "" || away < least) {
-			meant, least = n, away
-		}
-	}
-	return meant
-}
-
-// renamed returns the present name of a renamed field, empty for any other.
-func renamed(name string) string {
-	if name == "onLoss" {
-		return "onDisconnect"
-	}
-	return ""
 }
 
 func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
@@ -283,6 +206,9 @@ func (d *decoder) text(n *yaml.Node, v reflect.Value, path string) {
 	}
 	v.SetString(n.Value)
 }
+
+// textValue returns a text to decode into.
+func textValue(s *string) reflect.Value { return reflect.ValueOf(s).Elem() }
 
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path, tag, want string) {
 	if n.Kind != yaml.ScalarNode || n.Tag != tag || n.Decode(v.Addr().Interface()) != nil {

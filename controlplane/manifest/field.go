@@ -17,6 +17,8 @@ type field struct {
 	name     string
 	index    int
 	required bool
+	// group reports whether the fields of its value may be written beside it.
+	group bool
 	// desc explains it.
 	desc string
 	// zero says why a written 0 is refused; empty means that it is allowed.
@@ -49,6 +51,7 @@ func fields(t reflect.Type) []field {
 			or: strings.Fields(tag.Get("or")), needs: strings.Fields(tag.Get("needs")), without: strings.Fields(tag.Get("without")),
 		}
 		_, f.some = tag.Lookup("some")
+		_, f.group = tag.Lookup("group")
 		out = append(out, f)
 	}
 	return out
@@ -96,20 +99,29 @@ type texts struct {
 	check func(field, text string) error
 }
 
+// NamePattern matches a name, as of jobs.
+const NamePattern = `[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?`
+
 // textOf returns the kind of texts for a name in a tag: a name, as of jobs; a word, which is a name
-// without dots; a path of words; a resource of an application; a physical one; a physical one that
-// can be shared; a requested one; another party's policy; an absolute or empty path; an image; a
-// setting of the environment; a non-empty text.
+// without dots; the value or key of a label; a path of words; a resource of an application; a
+// physical one; a physical one that can be shared; a requested one; one made of devices; another
+// party's policy; an absolute or empty path; an image; a limit of processes; a setting of the
+// environment; a script; a non-empty text.
 func textOf(kind string) texts {
 	const (
-		name     = `[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?`
+		name     = NamePattern
 		word     = `[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?`
 		foreign  = `[A-Za-z0-9][A-Za-z0-9._-]*\.[A-Za-z0-9._-]*[A-Za-z0-9]/` + name
+		part     = `[a-z0-9]([a-z0-9.-]*[a-z0-9])?`
 		physical = `^(cpu|memory|disk|gpu|port)$|/`
 	)
 	switch kind {
 	case "name":
 		return texts{pattern: "^" + name + "$", check: types.ValidateName}
+	case "label":
+		return texts{pattern: "^(" + name + ")?$", check: types.ValidateLabelValue}
+	case "label-key":
+		return texts{pattern: "^(" + part + "/)?" + name + "$", check: types.ValidateLabelKey}
 	case "resource":
 		return texts{pattern: "^" + name + "$", except: []string{"cpu", "memory", "disk", "gpu", "port"}, check: types.ValidateEphemeral}
 	case "word":
@@ -122,6 +134,8 @@ func textOf(kind string) texts {
 		return texts{pattern: physical, except: []string{"port"}}
 	case "request":
 		return texts{pattern: "^((" + name + "|" + foreign + "|port/[0-9]+)(@" + name + ")?|(node|rack|zone)/" + name + ")$"}
+	case "device":
+		return texts{pattern: "^(gpu|" + foreign + ")(@" + name + ")?$"}
 	case "foreign":
 		return texts{pattern: "^" + foreign + "$"}
 	case "absolute":
@@ -130,6 +144,10 @@ func textOf(kind string) texts {
 		return texts{pattern: `^[^ \t\n]+$`}
 	case "text":
 		return texts{pattern: `^(.|\n)`, check: notEmpty}
+	case "script":
+		return texts{pattern: `[^ \t\r\n]`, check: notBlank}
+	case "ulimit":
+		return texts{pattern: "^(" + strings.Join(types.Ulimits(), "|") + ")$"}
 	case "setting":
 		return texts{pattern: `^[^=]+=`}
 	}
@@ -142,6 +160,8 @@ func notEmpty(field, text string) error {
 	}
 	return nil
 }
+
+func notBlank(field, text string) error { return notEmpty(field, strings.Trim(text, " \t\r\n")) }
 
 // validatePath checks words separated by /.
 func validatePath(field, text string) error {

@@ -39,7 +39,7 @@ type TCPCheck struct {
 	Port PortRef `json:"port" desc:"the name of a port of the task, or a number"`
 }
 
-// Warn is a signal ahead of the end.
+// Warn is a signal ahead of the end. In files it may be a text, too: USR1@120s.
 type Warn struct {
 	Signal string         `json:"signal" desc:"the signal, such as USR1"`
 	Before types.Duration `json:"before" desc:"how long before the end, or the stop signal" zero:"is not a duration: give how long before"`
@@ -116,7 +116,7 @@ func (s *Spec) health(out *types.Spec) {
 			out.Warn.Signal = name // otherwise Validate reports it
 		}
 	}
-	out.Init = s.Init
+	out.Init, out.NoHealthcheck = s.Init, s.NoHealthcheck
 }
 
 // fromHealth is the inverse of health.
@@ -127,5 +127,5 @@ func (s *Spec) fromHealth(from *types.Spec) {
 	if w := from.Warn; w != nil {
 		s.Warn = &Warn{Signal: w.Signal, Before: types.Duration(w.Before)}
 	}
-	s.Init = from.Init
+	s.Init, s.NoHealthcheck = from.Init, from.NoHealthcheck
 }

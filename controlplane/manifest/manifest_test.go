@@ -99,7 +99,8 @@ func TestBothRefuse(t *testing.T) {
 		task + "priority: 1.5\n":                           `f:7: priority: "1.5" is given: write a whole number`,
 		task + "provides: {x: 1}\n":                        "f:7: provides: a group of fields is given: write a list",
 		head(manifest.KindTask) + "spec: []\n":             "f:3: spec: a list is given: write fields, such as image: …",
-		head(manifest.KindTask) + "name: a\n":              "f:1: spec: is missing: give what to run",
+		head(manifest.KindTask) + "name: a\n":              "f:1: image: is missing: give the image, such as",
+		head(manifest.KindTask) + "spec: {command: [a]}\n": "f:3: spec.image: is missing: give the image, such as",
 		head(manifest.KindResource) + "name: x\nwhere: {}": "f:1: capacity: is missing",
 		head("Pod") + "name: a\n":                          `f:1: kind: "Pod" is unknown: write Task, Job, Resource, Reservation, Policy or Namespace`,
 		"apiVersion: v2\nkind: Task\n" + taskText:          `f:1: apiVersion: "v2" is unknown: write escher.dev/v1`,
@@ -148,7 +149,12 @@ func TestParseRefuses(t *testing.T) {
 		job + "count: 2\ntasks:\n- spec: {image: a}\n":                                                "f:3: count: belongs to a template",
 		job + "count: 100001\ntemplate:\n  spec: {image: a}\n":                                        "f:3: count: 100001 is out of range",
 		job + "tasks:\n- spec: {image: a}\n- spec: {image: a b}\n":                                    `f:5: tasks[1].spec.image: "a b" contains white space`,
-		job + "count: 2\ntemplate:\n  id: x\n  spec: {image: a}\n":                                    "f:5: template.id: 2 tasks cannot have one id",
+		job + "count: 2\ntemplate:\n  id: x\n  spec: {image: a}\n":                                    "f:5: template.id: several tasks cannot have one id",
+		job + "array: {indices: 9-0}\ntemplate:\n  spec: {image: a}\n":                                "f:3: array.indices: 9-0 runs backwards: write 0-9",
+		job + "array: {indices: 0-9, atOnce: 0}\ntemplate:\n  spec: {image: a}\n":                     "f:3: array.atOnce: 0 would let none run",
+		job + "array: 0-9\ntemplate:\n  spec: {image: a}\n":                                           `f:3: array: "0-9" is given: write fields, such as indices`,
+		job + "count: 2\narray: {indices: 3}\ntemplate:\n  spec: {image: a}\n":                        "f:4: array: belongs to a template, without a count",
+		job + "array: {indices: 3}\ntasks:\n- spec: {image: a}\n":                                     "f:3: array: belongs to a template",
 		head(manifest.KindResource) + "name: cpu\ncapacity: 1\nwhere: {}\n":                           `f:3: name: "cpu" is a physical resource`,
 		head(manifest.KindResource) + "name: x\ncapacity: 1\nwhere:\n  cluster: true\n  nodes: [a]\n": "f:6: where.cluster: is set together",
 		head(manifest.KindReservation) + "name: r\nbundles: []\n":                                     "f:4: bundles: is empty",
@@ -206,17 +212,20 @@ func TestAliasesAreBounded(t *testing.T) {
 // fullTask returns a task with every field set.
 func fullTask() manifest.Task {
 	return manifest.Task{
-		ID: "i", Name: "n", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100, "escher.io/privileged": 1000, "port": 1000, "port/80": 1000}), Priority: -1,
+		ID: "i", Name: "n", Labels: map[string]string{"acme.com/team": "vision"}, Requests: types.NewRequests(map[string]types.Quantity{"cpu": 100, "escher.io/privileged": 1000, "port": 1000, "port/80": 1000}), Priority: -1,
 		Alternatives: []manifest.Alternative{{Requests: types.NewRequests(map[string]types.Quantity{"x": 1000}), After: types.Duration(time.Second)}},
 		Devices:      []manifest.Devices{{Resource: "gpu", Model: []string{"m"}, MinMemory: 1, Topology: types.OneNUMA}},
 		Provides:     []manifest.Provide{{Name: "y", Amount: "0.5", When: types.WhenBound}},
 		Scheduler:    "s", OnDisconnect: types.Keep, MaxRun: types.Duration(time.Hour), Deadline: "2030-01-02T03:04:05Z", Session: "t", Accumulate: true, Retries: 2,
 		Spec: manifest.Spec{
-			Image: "img", Command: []string{"a"}, Env: []string{"B=c"}, Dir: "/d", User: "1", Grace: types.Duration(time.Second), StopSignal: "SIGINT",
+			Image: "img", Entrypoint: []string{"e"}, Command: []string{"a"}, Env: []string{"B=c"}, Dir: "/d", User: "1", Grace: types.Duration(time.Second), StopSignal: "SIGINT",
 			Restart: &manifest.Restart{When: types.RestartAlways, Limit: 1, Delay: types.Duration(1), MaxDelay: types.Duration(2)},
 			Mounts:  []manifest.Mount{{Source: "/s", Target: "/t", ReadOnly: true}}, Ports: []manifest.Port{{Name: "p"}, {Name: "q", Number: 80}},
-			Checks: []manifest.Check{fullCheck()}, Warn: &manifest.Warn{Signal: "SIGUSR1", Before: 3}, Init: true,
-			Pids: 9, CPULimit: types.CPUNone, CapAdd: []string{"SETFCAP"}, CapDrop: []string{"ALL"}, ReadOnlyRoot: true, Privileged: true, Socket: types.SocketSelf,
+			Checks: []manifest.Check{fullCheck()}, Warn: &manifest.Warn{Signal: "SIGUSR1", Before: 3}, Init: true, NoHealthcheck: true,
+			Workdir: &manifest.Workdir{Image: types.UnsentWorkdir, To: "/app"},
+			Pids:    9, CPULimit: types.CPUNone, CapAdd: []string{"SETFCAP"}, CapDrop: []string{"ALL"}, ReadOnlyRoot: true, Privileged: true, Socket: types.SocketSelf, Peers: types.AnyPeers,
+			Stdin: true, TTY: true,
+			Shm: 7, Tmpfs: []manifest.Tmpfs{{Target: "/x", Size: 8}}, Ulimits: map[string]manifest.Limits{"memlock": "-1", "nofile": "5:6"},
 		},
 	}
 }
@@ -242,6 +251,30 @@ func TestSubmissionAndBack(t *testing.T) {
 	}
 }
 
+// An empty entry point means none: the command runs by itself.
+func TestEntrypoint(t *testing.T) {
+	for text, want := range map[string]types.Spec{
+		"{image: a, command: [b, c]}":                     {Image: "a", Command: []string{"b", "c"}},
+		"{image: a, entrypoint: [b], command: [c]}":       {Image: "a", Entrypoint: []string{"b"}, Command: []string{"c"}},
+		"{image: a, entrypoint: [], command: [b, c]}":     {Image: "a", Entrypoint: []string{"b", "c"}},
+		"{image: a, entrypoint: [sh, -c], command: [ls]}": {Image: "a", Entrypoint: []string{"sh", "-c"}, Command: []string{"ls"}},
+	} {
+		docs, err := manifest.Parse("f", []byte(head(manifest.KindTask)+"spec: "+text+"\n"), known())
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		s, err := docs[0].Task.Submission(time.Unix(5, 0))
+		if err != nil || !reflect.DeepEqual(*s.Spec, want) {
+			t.Errorf("%s: got %+v, %v; want %+v", text, s.Spec, err, want)
+		}
+	}
+	for _, text := range []string{"{image: a, entrypoint: []}", "{image: a, entrypoint: [''], command: [b]}"} {
+		_, err := manifest.Parse("f", []byte(head(manifest.KindTask)+"spec: "+text+"\n"), known())
+		refused(t, err, text, "f:3: spec.entrypoint: is empty, and so is the program to run")
+	}
+}
+
 // checkFull fails for fields that are not set.
 func checkFull(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
@@ -259,7 +292,7 @@ func checkFull(t *testing.T, path string, v reflect.Value) {
 		}
 		fallthrough
 	default:
-		if v.IsZero() && path != "Task.Spec.Ports.Number" {
+		if v.IsZero() && path != "Task.Spec.Ports.Number" && path != "Task.Spec.Workdir.From" && path != "Task.Spec.Run" { // run becomes an entry point
 			t.Errorf("%s is not set", path)
 		}
 	}

@@ -28,7 +28,7 @@ type Document struct {
 
 	// Line is its first line, counted from 1.
 	Line int
-	// Notices are about former names, which work until the next release.
+	// Notices are about former names, which work until the next release, and what hardly works as meant.
 	Notices []Notice
 	root    *yaml.Node
 }
@@ -223,6 +223,9 @@ func (d *Document) target() any {
 // check checks the values of the fields. Each problem begins with the path of its field, which
 // leads to its line.
 func (d *decoder) check(doc *Document) {
+	if doc.Job != nil {
+		doc.Job.limit(d.known)
+	}
 	said := make(map[string]bool)
 	for _, p := range d.problems {
 		said[p.path] = true
@@ -278,7 +281,8 @@ func (t *Task) validate(prefix string, now time.Time) error {
 	if err == nil {
 		err = s.Task.Validate()
 	}
-	errs := []error{err, under("spec.", s.Spec.Validate())}
+	sendable := t.Spec.Workdir.sendable(s.Spec)
+	errs := []error{err, sendable, under("spec.", errors.Join(s.Spec.Validate(), s.Task.ValidateMemory(s.Spec), s.Task.ValidateInput(s.Spec)))}
 	if t.ID != "" {
 		errs = append(errs, types.ValidateName("id", t.ID))
 	}
@@ -295,37 +299,4 @@ func under(prefix string, err error) error {
 		errs = append(errs, fmt.Errorf("%s%s", prefix, strings.TrimSuffix(line, "\n")))
 	}
 	return errors.Join(errs...)
-}
-
-// locate returns the value at a path, or its nearest existing parent, and the path in the
-// document's spelling: "max run" is maxRun there.
-func locate(n *yaml.Node, path string) (at *yaml.Node, written string) {
-	same := func(a, b string) bool { return strings.EqualFold(strings.ReplaceAll(a, " ", ""), b) }
-	rest := path
-	for rest != "" {
-		name, after, _ := strings.Cut(rest, ".")
-		name, number, indexed := strings.Cut(name, "[")
-		child := n
-		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-			// Names of resources have dots.
-			if key := n.Content[i].Value; same(name, key) || key == rest {
-				child = n.Content[i+1]
-				if name = key; key == rest {
-					after = ""
-				}
-			}
-		}
-		written = below(written, name)
-		if i, err := strconv.Atoi(strings.TrimSuffix(number, "]")); indexed && err == nil {
-			written += "[" + strconv.Itoa(i) + "]"
-			if child.Kind == yaml.SequenceNode && i < len(child.Content) {
-				child = child.Content[i]
-			}
-		}
-		if child == n {
-			return n, below(written, after)
-		}
-		n, rest = child, after
-	}
-	return n, written
 }

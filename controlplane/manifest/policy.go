@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -27,10 +26,25 @@ type PolicyKind struct {
 	// Job reports whether jobs may name it, Shared whether it may be declared by itself, for jobs
 	// to share.
 	Job, Shared bool
+	// Use is how a job uses a declared one by a text; nil means only by the policy use.
+	Use *UseText
 	// Desc describes it in a few words.
 	Desc string
 	// Former are its former names. They are read with a notice.
 	Former []Former
+}
+
+// UseText is a field of a job whose text means the use of a declared policy: queue: batch.
+type UseText struct {
+	// Key is the field. Several kinds may have the same.
+	Key string
+	// Pattern matches the texts, for the JSON Schema. Desc describes them; empty if that of another
+	// kind with the same field does.
+	Pattern, Desc string
+	// Policy is the policy of the job, and With returns its parameters; nil means that the text is
+	// of another kind. Invalid: the error begins with the field, and names the remedy.
+	Policy string
+	With   func(text string) (map[string]any, error)
 }
 
 // Former is a former name of a policy, with the former names of its fields, by present name, and
@@ -84,10 +98,12 @@ func (p Policies) names(shared bool) []string {
 // Policy is a policy with its parameters.
 type Policy struct {
 	Name string `json:"name" desc:"the policy, such as gang; another party's with a domain, acme.com/even"`
-	With With   `json:"with,omitempty" desc:"its parameters"`
+	// With is a pointer as returned by New of its kind, or a With for an unknown kind. nil means
+	// none.
+	With any `json:"with,omitempty" desc:"its parameters"`
 }
 
-// With are the parameters of a policy: a JSON object, empty for none.
+// With are the parameters of a policy as text: a JSON object, empty for none.
 type With string
 
 // UnmarshalJSON keeps the text unchanged.
@@ -115,25 +131,13 @@ func (w With) stored() With {
 // SharedPolicy is a policy that jobs share and refer to by their own policies.
 type SharedPolicy struct {
 	Name    string `json:"name" desc:"its id, by which policies of jobs refer to it" is:"name"`
-	Policy  Policy `json:"policy" desc:"what it is"`
+	Policy  Policy `json:"policy" desc:"what it is, unless that is given by its own name: queue: {limit: 8}"`
 	Session string `json:"session,omitempty" desc:"the session it ends with; it stays until it is removed if it is left out" is:"name"`
 }
 
-// Stored returns its stored form.
-func (p Policy) Stored() types.Policy { return types.Policy{Kind: p.Name, With: string(p.With)} }
-
-// Made is a policy with its decoded parameters.
-type Made struct {
-	Name string
-	// Notice says that it was given by a former name; empty if not.
-	Notice string
-	// Parameters is a pointer as returned by New of its kind, or With for an unknown kind.
-	Parameters any
-}
-
-// ReadPolicy parses a policy written as NAME or NAME={JSON}, and checks its parameters. Invalid:
-// the error names all that is wrong.
-func ReadPolicy(text string, known Policies) (Made, error) {
+// ReadPolicy parses a policy written as NAME or NAME={JSON}, and checks its parameters. notice says
+// that it was given by a former name; it is empty if not. Invalid: the error names all that is wrong.
+func ReadPolicy(text string, known Policies) (p Policy, notice string, err error) {
 	name, with, given := strings.Cut(text, "=")
 	if !given {
 		return makePolicy(name, &yaml.Node{Kind: yaml.MappingNode}, known)
@@ -141,35 +145,35 @@ func ReadPolicy(text string, known Policies) (Made, error) {
 	var parsed yaml.Node
 	d := yaml.NewDecoder(strings.NewReader(with))
 	if err := d.Decode(&parsed); err != nil || len(parsed.Content) == 0 || d.Decode(new(yaml.Node)) != io.EOF {
-		return Made{}, types.Errorf(types.Invalid, "%s: %q is not an object: write it such as %s='{\"field\": 1}'", name, with, name)
+		return Policy{}, "", types.Errorf(types.Invalid, "%s: %q is not an object: write it such as %s='{\"field\": 1}'", name, with, name)
 	}
 	return makePolicy(name, parsed.Content[0], known)
 }
 
 // MakePolicy makes a policy with written parameters, and checks them. Their values are texts, whole
-// numbers, times, and lists and maps of these. Invalid: the error names all that is wrong.
-func MakePolicy(name string, with map[string]any, known Policies) (Made, error) {
+// numbers, times, and lists and maps of these. The rest is as for ReadPolicy.
+func MakePolicy(name string, with map[string]any, known Policies) (p Policy, notice string, err error) {
 	return makePolicy(name, written(with), known)
 }
 
-func makePolicy(name string, with *yaml.Node, known Policies) (Made, error) {
+func makePolicy(name string, with *yaml.Node, known Policies) (p Policy, notice string, err error) {
 	n := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{written("name"), written(name), written("with"), with}}
 	d := &decoder{known: known}
-	out := Made{Name: name}
+	p.Name = name
 	if d.plain(n, "") {
-		out = d.made(n, "")
+		d.policy(n, &p, "")
 	}
 	if len(d.notices) > 0 {
-		out.Notice = d.notices[0].Text
+		notice = d.notices[0].Text
 	}
 	var all []string
 	for _, p := range d.problems {
 		all = append(all, name+": "+p.at())
 	}
 	if len(all) > 0 {
-		return out, types.Errorf(types.Invalid, "%s", strings.Join(all, "\n"))
+		return p, notice, types.Errorf(types.Invalid, "%s", strings.Join(all, "\n"))
 	}
-	return out, nil
+	return p, notice, nil
 }
 
 // written returns a value as the decoder reads it.
@@ -181,6 +185,8 @@ func written(v any) *yaml.Node {
 		return written(v.String())
 	case int:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.Itoa(v)}
+	case bool:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(v)}
 	case []string:
 		list := &yaml.Node{Kind: yaml.SequenceNode}
 		for _, one := range v {
@@ -203,33 +209,16 @@ func written(v any) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 }
 
-// policy decodes a policy into the form of files.
+// policy decodes a policy, with the parameters of its kind.
 func (d *decoder) policy(n *yaml.Node, p *Policy, path string) {
-	before := len(d.problems)
-	made := d.made(n, path)
-	p.Name = made.Name
-	if len(d.problems) > before {
-		return
-	}
-	text, err := json.Marshal(made.Parameters)
-	if err != nil {
-		d.wrong(valueOf(n, "with"), below(path, "with"), "%s", err)
-		return
-	}
-	p.With = With(text).stored()
-}
-
-// made decodes a policy, with the parameters of its kind.
-func (d *decoder) made(n *yaml.Node, path string) Made {
 	if n.Kind == yaml.ScalarNode {
 		d.wrong(n, path, "%s is given: write {name: %s}", shown(n), n.Value)
-		return Made{}
+		return
 	}
 	before := len(d.problems)
-	var p Policy
-	d.object(n, reflect.ValueOf(&p).Elem(), path)
+	d.object(n, reflect.ValueOf(p).Elem(), path)
 	if len(d.problems) > before {
-		return Made{Name: p.Name}
+		return
 	}
 	at, with, in := valueOf(n, "name"), valueOf(n, "with"), below(path, "with")
 	present, with, notice := d.known.present(p.Name, with)
@@ -243,20 +232,20 @@ func (d *decoder) made(n *yaml.Node, path string) Made {
 			_, text, _ := strings.Cut(err.Error(), ": ")
 			d.wrong(at, below(path, "name"), "%s", text)
 		}
+		var text With
 		if with.Kind != yaml.MappingNode {
 			d.wrong(with, in, "%s is given: write fields", shown(with))
-		} else if err := unmarshal(with, &p.With); err != nil {
+		} else if err := unmarshal(with, &text); err != nil {
 			d.wrong(with, in, "%s", err)
 		}
-		return Made{Name: p.Name, Parameters: p.With.stored()}
+		p.With = text.stored()
 	case !known:
 		d.wrong(at, below(path, "name"), "%q is unknown: %s, or another party's policy with a domain, such as acme.com/even", p.Name, d.meant(p.Name))
 	case !kind.fits(d.shared):
 		d.wrong(at, below(path, "name"), "%s", misplaced(p.Name, kind.Shared))
 	default:
-		return Made{Name: p.Name, Parameters: d.parameters(with, kind, in)}
+		p.With = d.parameters(with, kind, in)
 	}
-	return Made{Name: p.Name}
 }
 
 // meant suggests a policy for an unknown name.
@@ -278,7 +267,7 @@ func (p Policies) Suggest(name string, use []string) string {
 
 func misplaced(name string, shared bool) string {
 	if shared {
-		return name + " is shared by jobs: declare it in its own document, with kind: Policy, and write {name: use, with: {name: …}} in the job"
+		return name + " is shared by jobs: declare it in its own document, with kind: Policy, and write use: {name: …} in the job"
 	}
 	return name + " belongs to one job: add it to the policies of that job"
 }
@@ -305,18 +294,6 @@ func (d *decoder) parameters(n *yaml.Node, kind PolicyKind, path string) any {
 		d.told(n, v.Validate(), path)
 	}
 	return into
-}
-
-// told adds the problems of fields of n, one line each that begins with the path of its field.
-func (d *decoder) told(n *yaml.Node, err error, path string) {
-	if err == nil {
-		return
-	}
-	for line := range strings.Lines(err.Error()) {
-		field, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		at, field := locate(n, field)
-		d.wrong(at, below(path, field), "%s", text)
-	}
 }
 
 // Parameter is a field of the parameters of a policy.

@@ -52,8 +52,19 @@ func known() manifest.Policies {
 		"pack":   {New: func() any { return &packed{} }, Job: true, Desc: "packs them"},
 		"plain":  {New: func() any { return &struct{}{} }, Job: true},
 		"both":   {New: func() any { return &struct{}{} }, Job: true, Shared: true},
-		"shares": {New: func() any { return &team{} }, Shared: true},
+		"shares": {New: func() any { return &team{} }, Shared: true, Use: &manifest.UseText{Key: "lab", Pattern: "^[a-z/]+$", Desc: "of the lab", Policy: "pack", With: useLab}},
 	}
+}
+
+// useLab reads names separated by slashes. Those that begin with a capital are of another kind.
+func useLab(text string) (map[string]any, error) {
+	switch {
+	case text == "":
+		return nil, types.Errorf(types.Invalid, "lab: %q names nothing: write a name", text)
+	case text < "a":
+		return nil, nil
+	}
+	return map[string]any{"over": "left", "names": strings.Split(text, "/")}, nil
 }
 
 // policies returns the beginning of a job with policies.
@@ -72,7 +83,7 @@ func TestPoliciesAreReadAsTheirLibraryHasThem(t *testing.T) {
 	}
 	got := make([]types.Policy, len(docs[0].Job.Policies))
 	for i, p := range docs[0].Job.Policies {
-		got[i] = p.Stored()
+		got[i] = stored(t, p)
 	}
 	for i, want := range []types.Policy{
 		{Kind: "pack", With: `{"over":"left","wait":"1m30s","names":["a","b"]}`},
@@ -85,7 +96,7 @@ func TestPoliciesAreReadAsTheirLibraryHasThem(t *testing.T) {
 		}
 	}
 	shared := docs[2].Policy
-	if want := `{"teams":{"a":{"weight":2,"teams":{"b":{"weight":0.5}}}}}`; docs[2].String() != "policy teams" || string(shared.Policy.With) != want {
+	if want := `{"teams":{"a":{"weight":2,"teams":{"b":{"weight":0.5}}}}}`; docs[2].String() != "policy teams" || stored(t, shared.Policy).With != want {
 		t.Errorf("%s: %+v, want %s", &docs[2], shared, want)
 	}
 }
@@ -157,9 +168,9 @@ func TestTasksHaveNoPolicies(t *testing.T) {
 }
 
 // stored returns the stored form of a policy.
-func stored(t *testing.T, p manifest.Made) types.Policy {
+func stored(t *testing.T, p manifest.Policy) types.Policy {
 	t.Helper()
-	text, err := json.Marshal(p.Parameters)
+	text, err := json.Marshal(p.With)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +184,7 @@ func TestPolicyOnALine(t *testing.T) {
 		"plain":                      {Kind: "plain"},
 		"a.b/c={x: 1}":               {Kind: "a.b/c", With: `{"x":1}`},
 	} {
-		p, err := manifest.ReadPolicy(text, known())
+		p, _, err := manifest.ReadPolicy(text, known())
 		if got := stored(t, p); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
@@ -187,7 +198,7 @@ func TestPolicyOnALine(t *testing.T) {
 		"shares":                  "shares: name: shares is shared by jobs",
 		"":                        `: name: "" is unknown`,
 	} {
-		_, err := manifest.ReadPolicy(text, known())
+		_, _, err := manifest.ReadPolicy(text, known())
 		if !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), says) {
 			t.Errorf("%s\ngot  %v\nwant %s", text, err, says)
 		}
@@ -198,7 +209,7 @@ func TestPolicyOnALine(t *testing.T) {
 func TestReadPolicyToTheEnd(t *testing.T) {
 	known := manifest.Policies{"gang": {New: func() any { return &struct{}{} }, Job: true}}
 	for text, ok := range map[string]bool{"gang={}": true, "gang={} ": true, "gang={}x": false, "gang={}\n---\n{a: 1}": false, "gang=": false} {
-		if _, err := manifest.ReadPolicy(text, known); (err == nil) != ok {
+		if _, _, err := manifest.ReadPolicy(text, known); (err == nil) != ok {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -10,12 +10,16 @@ import (
 
 // Patterns of times and amounts. Only the decoder refuses numbers with too many digits.
 const (
-	patternOfTime   = `^\+?((([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+|0)$`
-	patternOfZero   = `^\+?(0+\.?0*|\.0+)[a-zµμ]*$`
-	patternOfNumber = `^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[eE][+-]?[0-9]+)?\s*$`
-	patternOfBytes  = `^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)(([numkMGTPE]|[KMGTPE]i)B?|([eE][+-]?[0-9]+)?B)\s*$`
-	patternOfNone   = `^\s*[+-]?(0+\.?0*|\.0+)([a-zA-Z]*|[eE][+-]?[0-9]+)\s*$`
-	patternOfBound  = `^\s*[iI][nN][fF]\s*$`
+	patternOfTime      = `^\+?((([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+|0)$`
+	patternOfZero      = `^\+?(0+\.?0*|\.0+)[a-zµμ]*$`
+	patternOfNumber    = `^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[eE][+-]?[0-9]+)?\s*$`
+	patternOfBytes     = `^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)(([numkMGTPE]|[KMGTPE]i)B?|([eE][+-]?[0-9]+)?B)\s*$`
+	patternOfNone      = `^\s*[+-]?(0+\.?0*|\.0+)([a-zA-Z]*|[eE][+-]?[0-9]+)\s*$`
+	patternOfLimits    = `^(\+?[0-9]+|-1|-0+|unlimited)(:(\+?[0-9]+|-1|-0+|unlimited))?$`
+	patternOfWarning   = `^[A-Za-z0-9+-]+@\+?((([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+|[0-9]+)$`
+	patternOfNoWarning = `@\+?(0+\.?0*|\.0+)[a-zµμ]*$`
+	patternOfWord      = `[0-9A-Za-z]|[^\x00-\x7F]`
+	patternOfBound     = `^\s*[iI][nN][fF]\s*$`
 )
 
 // bound adds the rules of the tags to the schema of a field.
@@ -79,40 +83,38 @@ func (k texts) admit(value schema) {
 
 // together lists the rules between fields of a struct.
 func together(t reflect.Type) (all []any) {
-	known := fields(t)
-	typeOf := func(name string) reflect.Type {
-		for _, f := range known {
-			if f.name == name {
-				return t.Field(f.index).Type
+	for _, f := range fields(t) {
+		if len(f.or) > 0 {
+			either := []any{says(t, f.name)}
+			for _, other := range f.or {
+				either = append(either, says(t, other))
 			}
+			all = append(all, schema{"anyOf": either})
 		}
-		panic("manifest: " + t.String() + " has no field " + name + ", which a tag of it names")
+		for _, other := range f.needs {
+			all = append(all, schema{"if": says(t, f.name), "then": says(t, other)})
+		}
+		for _, other := range f.without {
+			all = append(all, schema{"not": schema{"allOf": []any{says(t, f.name), says(t, other)}}})
+		}
 	}
-	// says returns the schema for a field that is set: name, or name=value|value.
-	says := func(which string) schema {
-		name, values, given := strings.Cut(which, "=")
-		value := something(typeOf(name))
+	return all
+}
+
+// says returns the schema for a field of a struct that is set: name, or name=value|value.
+func says(t reflect.Type, which string) schema {
+	name, values, given := strings.Cut(which, "=")
+	for _, f := range fields(t) {
+		if f.name != name {
+			continue
+		}
+		value := something(t.Field(f.index).Type)
 		if given {
 			value = schema{"enum": strings.Split(values, "|")}
 		}
 		return schema{"required": []string{name}, "properties": schema{name: value}}
 	}
-	for _, f := range known {
-		if len(f.or) > 0 {
-			either := []any{says(f.name)}
-			for _, other := range f.or {
-				either = append(either, says(other))
-			}
-			all = append(all, schema{"anyOf": either})
-		}
-		for _, other := range f.needs {
-			all = append(all, schema{"if": says(f.name), "then": says(other)})
-		}
-		for _, other := range f.without {
-			all = append(all, schema{"not": schema{"allOf": []any{says(f.name), says(other)}}})
-		}
-	}
-	return all
+	panic("manifest: " + t.String() + " has no field " + name + ", which a tag of it names")
 }
 
 // something returns the schema for values of a type that are set.
@@ -157,4 +159,13 @@ func requests() schema {
 			"pattern": patternOfNumber, "not": none, "examples": []string{"1", "500m"},
 		},
 	}
+}
+
+// allowLongForms allows requests of devices in long form, too.
+func (g *generator) allowLongForms(requests schema) {
+	def := g.def(reflect.TypeFor[DeviceAmount]())
+	long, amount := schema{"$ref": "#/$defs/" + def}, requests["additionalProperties"].(schema)
+	count := g.defs[def].(schema)["properties"].(schema)
+	count["count"] = schema{"allOf": []any{amount}, "description": count["count"].(schema)["description"]}
+	requests["patternProperties"].(schema)[textOf("device").pattern] = schema{"anyOf": []any{amount, long}}
 }

@@ -6,11 +6,12 @@ import "github.com/escher-sched/escher/types"
 type Task struct {
 	ID           string             `json:"id,omitempty" desc:"unique forever; made from the name if it is left out" is:"name"`
 	Name         string             `json:"name,omitempty" desc:"a label; the id begins with it" is:"name"`
+	Labels       map[string]string  `json:"labels,omitempty" desc:"labels to select it by, besides those of its job" is:"label" keys:"label-key"`
 	Requests     types.Requests     `json:"requests,omitempty" desc:"amounts of resources, all of it on one node"`
 	Alternatives []Alternative      `json:"alternatives,omitempty" desc:"one of these is requested too, the first that fits"`
 	Devices      []Devices          `json:"devices,omitempty" desc:"restrictions on the devices of the requests, with any alternative"`
 	Provides     []Provide          `json:"provides,omitempty" desc:"resources that the task adds to its node"`
-	Spec         Spec               `json:"spec" desc:"what to run"`
+	Spec         Spec               `json:"spec" desc:"what to run: its fields may be written beside it, without it" group:""`
 	Priority     int                `json:"priority,omitempty" desc:"the higher comes first"`
 	Scheduler    string             `json:"scheduler,omitempty" desc:"the scheduler to leave it to" is:"name"`
 	OnDisconnect types.OnDisconnect `json:"onDisconnect,omitempty" desc:"when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on"`
@@ -31,7 +32,7 @@ type Alternative struct {
 type Devices struct {
 	Resource  string         `json:"resource" desc:"the request, such as gpu or gpu@train" is:"request"`
 	Model     []string       `json:"model,omitempty" desc:"words of its model, such as H100; any of several"`
-	MinMemory DeviceMemory   `json:"minMemory,omitempty" desc:"the least memory of each, such as 40Gi"`
+	MinMemory Size           `json:"minMemory,omitempty" desc:"the least memory of each, such as 40Gi"`
 	Topology  types.Topology `json:"topology,omitempty" desc:"nvlink: all are linked to each other; numa: all are on one NUMA node"`
 }
 
@@ -45,26 +46,37 @@ type Provide struct {
 // Spec is the program to run.
 type Spec struct {
 	Image      string         `json:"image" desc:"the image, such as docker.io/library/busybox:1.36" is:"image"`
-	Command    []string       `json:"command,omitempty" desc:"replaces the image's entry point and arguments"`
-	Env        []string       `json:"env,omitempty" desc:"NAME=value, added to the image's environment" is:"setting"`
+	Entrypoint []string       `json:"entrypoint,omitempty" desc:"replaces the image's entry point and arguments; [] means none"`
+	Command    []string       `json:"command,omitempty" desc:"arguments of the entry point, which replace the image's; the program and its arguments if there is no entry point"`
+	Run        string         `json:"run,omitempty" desc:"a script to run instead of the entry point and a command, by sh -e unless its first line is such as #!/bin/bash" is:"script" without:"command entrypoint"`
+	Env        Env            `json:"env,omitempty" desc:"added to the image's environment: {NAME: value}, or a list of NAME=value"`
 	Dir        string         `json:"dir,omitempty" desc:"working directory" is:"absolute"`
+	Workdir    *Workdir       `json:"workdir,omitempty" desc:"a directory with your code, . for that of the file, in the container; the working directory unless dir is given"`
 	User       string         `json:"user,omitempty" desc:"uid[:gid], or a name of the image"`
 	Grace      types.Duration `json:"grace,omitempty" desc:"time between the stop signal and the kill; 10s if it is left out" zero:"does not mean at once: give 1ms for that, or leave it out for 10s"`
 	Restart    *Restart       `json:"restart,omitempty" desc:"when a process that ended by itself is restarted, on the same node; never if it is left out"`
 	StopSignal string         `json:"stopSignal,omitempty" desc:"asks the process to end; the image's or SIGTERM if it is left out"`
+	Stdin      bool           `json:"stdin,omitempty" desc:"gives it an input, which one client passes, once; not with restart or retries"`
+	TTY        bool           `json:"tty,omitempty" desc:"gives it a terminal"`
 	Mounts     []Mount        `json:"mounts,omitempty" desc:"directories and files made visible in the container"`
-	Ports      []Port         `json:"ports,omitempty" desc:"ports of the node that it listens at; they are requested too"`
+	Ports      []Port         `json:"ports,omitempty" desc:"ports of the node that it listens at: a name for one that the node chooses, or a number; they are requested too"`
+	Peers      types.Peers    `json:"peers,omitempty" desc:"whose addresses of its job it knows: those of the whole job, which it waits for; of any task that has one at its start; of running ones; gang and elastic set it if it is left out"`
 
-	Pids         int            `json:"pids,omitempty" desc:"how many processes and threads it may have; the node's default if it is left out" zero:"is not enough: give at least 1, or leave it out for the node's default"`
-	CPULimit     types.CPULimit `json:"cpuLimit,omitempty" desc:"none lets it use idle cpu; no more than it requests if it is left out"`
-	CapAdd       []string       `json:"capAdd,omitempty" desc:"capabilities to add, such as NET_ADMIN; most only on nodes that allow it"`
-	CapDrop      []string       `json:"capDrop,omitempty" desc:"capabilities to drop, or ALL"`
-	ReadOnlyRoot bool           `json:"readOnlyRoot,omitempty" desc:"keeps it from writing to the files of its image"`
-	Privileged   bool           `json:"privileged,omitempty" desc:"grants the rights of the node's root user; only on nodes that allow it"`
-	Socket       types.Socket   `json:"socket,omitempty" desc:"what it may do through its task socket: all of its namespace, self, or none; namespace if it is left out"`
-	Checks       []Check        `json:"checks,omitempty" desc:"probes that show whether it does its work"`
-	Warn         *Warn          `json:"warn,omitempty" desc:"a signal some time before it is asked to end"`
-	Init         bool           `json:"init,omitempty" desc:"runs it below a small init, which passes on signals and reaps orphaned processes"`
+	Pids         int               `json:"pids,omitempty" desc:"how many processes and threads it may have; the node's default if it is left out" zero:"is not enough: give at least 1, or leave it out for the node's default"`
+	CPULimit     types.CPULimit    `json:"cpuLimit,omitempty" desc:"none lets it use idle cpu; no more than it requests if it is left out"`
+	CapAdd       []string          `json:"capAdd,omitempty" desc:"capabilities to add, such as NET_ADMIN; most only on nodes that allow it"`
+	CapDrop      []string          `json:"capDrop,omitempty" desc:"capabilities to drop, or ALL"`
+	ReadOnlyRoot bool              `json:"readOnlyRoot,omitempty" desc:"keeps it from writing to the files of its image"`
+	Privileged   bool              `json:"privileged,omitempty" desc:"grants the rights of the node's root user; only on nodes that allow it"`
+	Shm          Size              `json:"shm,omitempty" desc:"size of its shared memory, /dev/shm; half of its memory if it is left out, or 64Mi without a request for memory"`
+	Tmpfs        []Tmpfs           `json:"tmpfs,omitempty" desc:"file systems in memory; their content counts as its memory"`
+	Ulimits      map[string]Limits `json:"ulimits,omitempty" desc:"limits of each process, such as {memlock: -1, nofile: 4096:65536}" keys:"ulimit"`
+
+	Socket        types.Socket `json:"socket,omitempty" desc:"what it may do through its task socket: all of its namespace, self, or none; namespace if it is left out"`
+	Checks        []Check      `json:"checks,omitempty" desc:"probes that show whether it does its work"`
+	NoHealthcheck bool         `json:"noHealthcheck,omitempty" desc:"ignores the HEALTHCHECK of the image, which counts if there are no checks"`
+	Warn          *Warn        `json:"warn,omitempty" desc:"a signal some time before it is asked to end"`
+	Init          bool         `json:"init,omitempty" desc:"runs it below a small init, which passes on signals and reaps orphaned processes"`
 }
 
 // Restart says when to restart a process.
@@ -82,7 +94,13 @@ type Mount struct {
 	ReadOnly bool   `json:"readOnly,omitempty" desc:"keeps the task from writing there"`
 }
 
-// Port is a port of the node.
+// Tmpfs is a file system in memory.
+type Tmpfs struct {
+	Target string `json:"target" desc:"the path in the container" is:"absolute" some:""`
+	Size   Size   `json:"size,omitempty" desc:"its size; half of the memory of the task if it is left out, or 64Mi without a request for memory"`
+}
+
+// Port is a port of the node. In files it may be a name, or a number, too.
 type Port struct {
 	Name   string `json:"name" desc:"a name; http is found in ESCHER_PORT_HTTP" is:"name"`
 	Number int    `json:"number,omitempty" desc:"this port; one that the node chooses if it is left out" min:"0" max:"65535"`
@@ -90,10 +108,15 @@ type Port struct {
 
 // Job is a set of tasks: a number of copies of a template, or a list.
 type Job struct {
-	Name     string `json:"name,omitempty" desc:"a label; the id begins with it" is:"name"`
+	Name   string            `json:"name,omitempty" desc:"a label; the id begins with it" is:"name"`
+	Labels map[string]string `json:"labels,omitempty" desc:"labels of the job, and of its tasks unless they have their own value" is:"label" keys:"label-key"`
+
 	Count    int    `json:"count,omitempty" desc:"how many tasks like the template; 1 if it is left out" zero:"is not enough: give 1 to 100000, or leave it out for 1" max:"100000" needs:"template"`
+	Array    *Array `json:"array,omitempty" desc:"a task like the template for each index, instead of count" needs:"template"`
 	Template *Task  `json:"template,omitempty" desc:"what each task is" or:"tasks" without:"tasks"`
 	Tasks    []Task `json:"tasks,omitempty" desc:"the tasks, instead of count and template"`
+
+	Update *Update `json:"update,omitempty" desc:"how apply replaces tasks that differ, one after the other; all at once if it is left out" without:"array"`
 
 	Policies []Policy `json:"policies,omitempty" desc:"policies of its tasks, such as gang; all of them apply"`
 }

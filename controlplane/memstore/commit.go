@@ -44,6 +44,9 @@ const perEntry = 16
 
 // checkSize checks a transaction against the limits.
 func (s *Store) checkSize(txn controlplane.Txn) error {
+	if txn.Invalid != nil {
+		return txn.Invalid
+	}
 	if n := max(len(txn.Compares), len(txn.Ops)); n > s.limits.Ops {
 		return types.Errorf(types.Invalid, "commit %d compares and %d operations: at most %d of each are allowed; split the transaction, or raise the store's limit",
 			len(txn.Compares), len(txn.Ops), s.limits.Ops)

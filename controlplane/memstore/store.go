@@ -119,6 +119,19 @@ func (s *Store) List(ctx context.Context, opts controlplane.ListOptions) (contro
 	if page.Revision == 0 {
 		page.Revision = s.revision
 	}
+	if len(opts.Keys) > s.limits.Ops {
+		return controlplane.Page{}, types.Errorf(types.Invalid, "list %d keys: the store reads %d at once: ask for fewer", len(opts.Keys), s.limits.Ops)
+	}
+	for _, key := range opts.Keys {
+		if e := s.entries[key]; e != nil {
+			if kv, ok := e.at(page.Revision); ok {
+				page.KVs = append(page.KVs, kv)
+			}
+		}
+	}
+	if len(opts.Keys) > 0 {
+		return page, nil
+	}
 	s.walk(opts, func(e *entry) bool {
 		kv, ok := e.at(page.Revision)
 		if !ok {

@@ -189,8 +189,8 @@ func rest[T any](queue []*T) []*T {
 	return queue[1:]
 }
 
-// emptyJobs collects jobs without tasks. A job is written after its tasks, and no task joins it
-// later.
+// emptyJobs collects jobs without tasks. A job is written after its tasks, and again with those that
+// an update adds: so it has not changed since.
 func (l *pass) emptyJobs() {
 	for j := range l.empty {
 		if j.asked || j.mod > l.revision {

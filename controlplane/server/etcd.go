@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	"github.com/escher-sched/escher/controlplane/sockets"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -32,7 +33,7 @@ func New(cfg Config) (*Etcd, error) {
 }
 
 // Endpoint returns the address for clients while it runs.
-func (e *Etcd) Endpoint() string { return Endpoint(e.cfg.Dir) }
+func (e *Etcd) Endpoint() string { return sockets.Etcd(e.cfg.Dir) }
 
 // Run starts etcd and serves until ctx is done, and then returns nil. When it returns, etcd has
 // stopped and every acknowledged write is on disk.
@@ -131,7 +132,7 @@ func (e *Etcd) serve(ctx context.Context, etcd *embed.Etcd, fatal fatalHook) err
 
 // embedConfig returns the configuration of etcd, with streams that end with a context.
 func (e *Etcd) embedConfig(streams context.Context, log *zap.Logger) (*embed.Config, error) {
-	sockets, err := MakeSocketDir(e.cfg.Dir)
+	run, err := sockets.Make(e.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +144,7 @@ func (e *Etcd) embedConfig(streams context.Context, log *zap.Logger) (*embed.Con
 	conf.Name = memberName
 	conf.Dir = data
 	conf.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
-	listenOn(conf, filepath.Join(sockets, socketName))
+	listenOn(conf, filepath.Join(run, sockets.EtcdName))
 
 	// A single member waits for no heartbeat, and each tick wakes an idle process. The same is true
 	// of writes to the database, whose content is already in the log. An election still takes at

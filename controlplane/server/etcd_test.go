@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/escher-sched/escher/controlplane/sockets"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -216,8 +217,8 @@ func TestAwkwardPaths(t *testing.T) {
 	for _, name := range []string{"with space", "per%cent?#&", strings.Repeat("long/", 30)} {
 		t.Run(name[:5], func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), name)
-			if !strings.HasPrefix(SocketDir(dir), dir) {
-				t.Cleanup(func() { _ = os.Remove(SocketDir(dir)) })
+			if !strings.HasPrefix(sockets.Dir(dir), dir) {
+				t.Cleanup(func() { _ = os.Remove(sockets.Dir(dir)) })
 			}
 			r := run(t, Config{Dir: dir})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -225,7 +226,7 @@ func TestAwkwardPaths(t *testing.T) {
 			if _, err := r.Put(ctx, "k", "v"); err != nil {
 				t.Fatal(err)
 			}
-			wantPrivate(t, SocketDir(dir))
+			wantPrivate(t, sockets.Dir(dir))
 		})
 	}
 }
@@ -287,23 +288,23 @@ func listening(t *testing.T) map[string]bool {
 
 func TestSocketsAreClosedToOthers(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(SocketDir(dir), 0o755); err != nil {
+	if err := os.Mkdir(sockets.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	r := run(t, Config{Dir: dir})
 	if want := "unix://" + filepath.Join(dir, "run", "etcd.sock"); r.endpoint != want {
 		t.Errorf("endpoint is %s, want %s", r.endpoint, want)
 	}
-	wantPrivate(t, SocketDir(dir))
+	wantPrivate(t, sockets.Dir(dir))
 }
 
 func TestSocketDirOfSomebodyElse(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Symlink("/", SocketDir(dir)); err != nil {
+	if err := os.Symlink("/", sockets.Dir(dir)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := MakeSocketDir(dir)
-	wantPrecondition(t, err, SocketDir(dir), "not a directory of user")
+	_, err := sockets.Make(dir)
+	wantPrecondition(t, err, sockets.Dir(dir), "not a directory of user")
 }
 
 func TestConfigIsValidated(t *testing.T) {

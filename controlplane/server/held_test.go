@@ -31,6 +31,10 @@ func heldTests() []decideTest {
 			want:  "its job has ended: -policies/ns/j if jobs/ns/j@3 policies/ns/j=4",
 		},
 		{
+			name:  "while an update may add tasks, the job has not ended",
+			state: []put{member("a"), member("b"), {controlplane.JobKey("ns", "j"), &types.Job{Tasks: 2, Updating: true}}, kept, ended("a", minute), ended("b", minute)},
+		},
+		{
 			name:  "and no longer",
 			state: append(begun[:3:3], kept, ended("a", 4*hour), ended("b", 2*hour)),
 			want: "finished: -tasks/ns/a -status/ns/a if status/ns/a=5\n" +
@@ -83,5 +87,28 @@ func TestHeldIsForgotten(t *testing.T) {
 	}
 	if j := x.spaces["ns"].jobs["j"]; len(j.held) != 1 || j.held[0].id != "b" || len(x.ended) != 0 {
 		t.Errorf("it holds %d, and %d are listed", len(j.held), len(x.ended))
+	}
+}
+
+// TestJobHasEnded checks when a job without open tasks counts as ended: not while tasks of its launch
+// or of an update may be unknown.
+func TestJobHasEnded(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		job   job
+		known int64
+		want  bool
+	}{
+		{"all tasks of the launch are known", job{mod: 3, created: 3, size: 2, tasks: 2}, 2, true},
+		{"one is not known", job{mod: 3, created: 3, size: 2, tasks: 1}, 2, false},
+		{"one is deleted", job{mod: 3, created: 3, size: 2, tasks: 1}, 3, true},
+		{"an update may have added one", job{mod: 7, created: 3, size: 2, tasks: 2}, 6, false},
+		{"an update has added none", job{mod: 7, created: 3, size: 2, tasks: 2}, 7, true},
+		{"an update has not finished", job{mod: 7, created: 3, size: 2, tasks: 2, updating: true}, 7, false},
+		{"one is open", job{mod: 3, created: 3, size: 2, tasks: 2, open: 1}, 3, false},
+	} {
+		if got := test.job.ended(test.known); got != test.want {
+			t.Errorf("%s: %t", test.name, got)
+		}
 	}
 }

@@ -61,9 +61,11 @@ type job struct {
 	bytes int32
 	// created is the revision of its creation.
 	created int64
-	// size is the number of tasks at its launch, tasks the number of known tasks, and open the
-	// number of these that have not ended.
+	// size is its number of tasks, tasks the number of known ones, and open the number of these
+	// that have not ended.
 	size, tasks, open int
+	// updating reports whether an update may add tasks to it.
+	updating bool
 	// since is when the last of these came, while the job is missing.
 	since time.Time
 	asked bool
@@ -90,13 +92,18 @@ type spec struct {
 	bytes int32
 }
 
-// ended reports whether all tasks of a present job have ended. An ended task stays so, and no task
-// joins a present job. Tasks are known up to a revision: missing ones are deleted, or came with the
-// job, later.
-func (j *job) ended(known int64) bool { return j.open == 0 && !j.mayLackTasks(known) }
+// ended reports whether all tasks of a present job have ended. An ended task stays so, and only an
+// update adds tasks to a present job. Tasks are known up to a revision: missing ones are deleted, or
+// came with the job, later.
+func (j *job) ended(known int64) bool {
+	return j.open == 0 && !j.updating && !j.mayLackTasks(known)
+}
 
-// mayLackTasks reports whether some of its tasks may exist that are not known yet.
-func (j *job) mayLackTasks(known int64) bool { return j.tasks < j.size && known < j.mod }
+// mayLackTasks reports whether some of its tasks may exist that are not known yet: of its launch, or of
+// an update, which changes the job.
+func (j *job) mayLackTasks(known int64) bool {
+	return known < j.mod && (j.tasks < j.size || j.mod != j.created)
+}
 
 // open reports whether a task exists and has not ended.
 func (t *task) open() bool { return t.mod != 0 && t.stage != ends }
@@ -322,12 +329,12 @@ func (x *index) applyJob(s *namespaceState, id string, e controlplane.Event, now
 	x.measure(s, &j.bytes, e)
 	came := j.mod == 0 && !e.Delete
 	j.asked, j.since = false, now
-	j.mod, j.created, j.size = 0, 0, 0
+	j.mod, j.created, j.size, j.updating = 0, 0, 0, false
 	if !e.Delete {
 		j.mod, j.created = e.ModRevision, e.CreateRevision
 		var stored types.Job
 		if types.Decode(e.Value, &stored) == nil {
-			j.size = stored.Tasks
+			j.size, j.updating = stored.Tasks, stored.Updating
 		}
 	} else {
 		x.release(j, 0)

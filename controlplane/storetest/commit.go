@@ -216,6 +216,14 @@ func limitTests() []conformance {
 			expectClass(f, "commit", err, types.Invalid)
 			expect(f, "a", f.get("a"), nil)
 		}},
+		{"what its maker calls invalid is", func(f *fixture) {
+			c := controlplane.NewChange(1)
+			c.Put(f.key("a"), &types.Namespace{})
+			c.Put(f.key("b"), &types.Leader{Holder: strings.Repeat("x", types.MaxMessageBytes)})
+			_, err := f.Commit(f.ctx, c.Txn())
+			expectClass(f, "commit", err, types.Invalid)
+			expect(f, "a", f.get("a"), nil)
+		}},
 		{"nearly as many bytes as allowed", func(f *fixture) {
 			value := strings.Repeat("x", f.Limits().Bytes-2048)
 			f.commit(f.put("a", value))

@@ -94,11 +94,13 @@ func (s *script) list() controlplane.ListOptions {
 	if s.int("pinned", 0, 1) == 1 {
 		opts.Revision = s.revision()
 	}
-	switch s.int("range", 0, 3) {
+	switch s.int("range", 0, 4) {
 	case 0:
 		opts.Key = s.key()
 	case 1:
 		opts.After = s.key()
+	case 2:
+		return controlplane.ListOptions{Keys: []string{s.key(), s.key()}, Revision: opts.Revision}
 	}
 	return opts
 }
@@ -207,9 +209,13 @@ func (s *subject) list(ctx context.Context, opts controlplane.ListOptions) strin
 	if opts.After != "" {
 		opts.After = s.prefix + opts.After
 	}
+	opts.Keys = slices.Clone(opts.Keys)
+	for i := range opts.Keys {
+		opts.Keys[i] = s.prefix + opts.Keys[i]
+	}
 	if opts.Key != "" {
 		opts.Key = s.prefix + opts.Key
-	} else {
+	} else if len(opts.Keys) == 0 {
 		opts.Prefix = s.prefix
 	}
 	page, err := s.store.List(ctx, opts)

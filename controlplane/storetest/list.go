@@ -23,6 +23,7 @@ func listTests() []conformance {
 			expect(f, "b/", f.names(f.list(controlplane.ListOptions{Prefix: f.key("b/")})), []string{"b/1", "b/10", "b/2"})
 			expect(f, "b", f.names(f.list(controlplane.ListOptions{Prefix: f.key("b")})), []string{"b", "b/1", "b/10", "b/2"})
 		}},
+		{"keys select what is there, in their order", testListKeys},
 		{"empty prefix selects everything", func(f *fixture) {
 			f.commit(f.put("a", "1"))
 			page, err := f.List(f.ctx, controlplane.ListOptions{After: f.key(""), Limit: 1})
@@ -114,4 +115,23 @@ func testPinned(f *fixture) {
 		expect(f, fmt.Sprint("revision of the page at ", want.revision), page.Revision, want.revision)
 		expect(f, fmt.Sprint("keys at ", want.revision), keys, want.keys)
 	}
+}
+
+func testListKeys(f *fixture) {
+	before := f.commit(f.put("a", "1"), f.put("b", "2"))
+	now := f.commit(f.put("a", "3"), f.put("c", "4"), f.del("b"))
+	keys := []string{f.key("c"), f.key("none"), f.key("b"), f.key("a")}
+	page := f.list(controlplane.ListOptions{Keys: keys})
+	expect(f, "keys", f.names(page), []string{"c", "a"})
+	expect(f, "revision", page.Revision, now)
+	kv := *f.get("a")
+	expect(f, "key", page.KVs[1], kv)
+	page = f.list(controlplane.ListOptions{Keys: keys, Revision: before})
+	expect(f, "keys before", f.names(page), []string{"b", "a"})
+	expect(f, "value before", string(page.KVs[1].Value), "1")
+	expect(f, "revision before", page.Revision, before)
+	_, err := f.List(f.ctx, controlplane.ListOptions{Keys: make([]string, f.Limits().Ops+1)})
+	expectClass(f, "more keys than allowed", err, types.Invalid)
+	_, err = f.List(f.ctx, controlplane.ListOptions{Keys: keys, Revision: now + 1000})
+	expectClass(f, "a revision to come", err, types.Invalid)
 }

@@ -120,7 +120,7 @@ func (f *fixture) try(txn controlplane.Txn) controlplane.Result {
 // list lists the test's keys.
 func (f *fixture) list(opts controlplane.ListOptions) controlplane.Page {
 	f.Helper()
-	if opts.Prefix == "" && opts.Key == "" {
+	if opts.Prefix == "" && opts.Key == "" && len(opts.Keys) == 0 {
 		opts.Prefix = f.prefix
 	}
 	page, err := f.List(f.ctx, opts)

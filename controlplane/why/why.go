@@ -47,7 +47,7 @@ type Explanation struct {
 	// Namespace is the namespace of the object. For a node, it is the one that names are relative
 	// to.
 	Namespace string `json:"namespace"`
-	// Phase is the phase of a task; waiting, accumulating, granted or releasing for a reservation;
+	// Phase is the phase of a task; waiting, collecting, granted or releasing for a reservation;
 	// incomplete, waiting, active or ended for a job; ready, cordoned or lost for a node.
 	Phase string `json:"phase"`
 	Reason
@@ -136,7 +136,7 @@ type Nearest struct {
 
 // Holder is a task or reservation that holds something.
 type Holder struct {
-	// Kind is KindTask or KindReservation. A task of phase accumulating waits, and has collected
+	// Kind is KindTask or KindReservation. A task of phase collecting waits, and has collected
 	// the amount.
 	Kind      Kind             `json:"kind"`
 	ID        string           `json:"id"`

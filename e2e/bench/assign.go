@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -13,27 +14,27 @@ import (
 
 // assigned draws a cluster and tasks, and gives each task a node on which it fits with the others:
 // of a few nodes, the one with the most free capacity.
-func assigned(cfg Config) (*hollow, error) {
-	h, err := newHollow(cfg)
+func assigned(cfg rig.Config) (*rig.Hollow, error) {
+	h, err := rig.NewHollow(cfg)
 	if err != nil {
 		return nil, err
 	}
-	for i := range h.shapes {
-		h.shapes[i] = evenShares(h.shapes[i])
+	for i := range h.Shapes {
+		h.Shapes[i] = evenShares(h.Shapes[i])
 	}
-	rng := rand.New(rand.NewPCG(seed, uint64(len(h.nodes))))
-	rooms := make([]*nodeRoom, len(h.nodes))
+	rng := rand.New(rand.NewPCG(rig.Seed, uint64(len(h.Nodes))))
+	rooms := make([]*nodeRoom, len(h.Nodes))
 	for i := range rooms {
-		rooms[i] = newRoom(h.nodes[i], h.devices[i])
+		rooms[i] = newRoom(h.Nodes[i], h.Devices[i])
 	}
-	h.at = make([]int, len(h.tasks))
-	for i, shape := range h.tasks {
-		n := pickRoom(rng, rooms, h.shapes[shape])
+	h.At = make([]int, len(h.Tasks))
+	for i, shape := range h.Tasks {
+		n := pickRoom(rng, rooms, h.Shapes[shape])
 		if n < 0 {
-			return nil, types.Errorf(types.Invalid, "tasks: task %d of %d finds no room on %d nodes for %v: use ten tasks a node or more", i+1, len(h.tasks), len(h.nodes), h.shapes[shape])
+			return nil, types.Errorf(types.Invalid, "tasks: task %d of %d finds no room on %d nodes for %v: use ten tasks a node or more", i+1, len(h.Tasks), len(h.Nodes), h.Shapes[shape])
 		}
-		rooms[n].take(h.shapes[shape])
-		h.at[i] = n
+		rooms[n].take(h.Shapes[shape])
+		h.At[i] = n
 	}
 	return h, nil
 }
@@ -42,15 +43,15 @@ func assigned(cfg Config) (*hollow, error) {
 // device with the least left, they then fit in any order.
 func evenShares(asked types.Requests) types.Requests {
 	share := asked.Get(string(types.GPU))
-	if share == 0 || share >= wholeDevice {
+	if share == 0 || share >= rig.WholeDevice {
 		return asked
 	}
-	even := wholeDevice
+	even := rig.WholeDevice
 	switch {
-	case share < wholeDevice*3/8:
-		even = wholeDevice / 4
-	case share < wholeDevice*3/4:
-		even = wholeDevice / 2
+	case share < rig.WholeDevice*3/8:
+		even = rig.WholeDevice / 4
+	case share < rig.WholeDevice*3/4:
+		even = rig.WholeDevice / 2
 	}
 	out := slices.Clone(asked)
 	for i, x := range out {
@@ -98,14 +99,11 @@ func newRoom(n *types.Node, d *types.Devices) *nodeRoom {
 	}
 	if d != nil {
 		for range d.Devices {
-			r.devices = append(r.devices, wholeDevice)
+			r.devices = append(r.devices, rig.WholeDevice)
 		}
 	}
 	return r
 }
-
-// wholeDevice is one entire device.
-const wholeDevice types.Quantity = 1000
 
 // left is the free share of the scarcest resource; less if the node has devices that are not
 // requested.
@@ -145,7 +143,7 @@ func (r *nodeRoom) devicesFor(asked types.Requests, take bool) bool {
 	if amount == 0 || len(r.devices) == 0 {
 		return true
 	}
-	if amount < wholeDevice {
+	if amount < rig.WholeDevice {
 		best := -1
 		for i, free := range r.devices {
 			if free >= amount && (best < 0 || free < r.devices[best]) {
@@ -161,8 +159,8 @@ func (r *nodeRoom) devicesFor(asked types.Requests, take bool) bool {
 		if amount == 0 {
 			break
 		}
-		if free == wholeDevice {
-			amount -= wholeDevice
+		if free == rig.WholeDevice {
+			amount -= rig.WholeDevice
 			if take {
 				r.devices[i] = 0
 			}

@@ -1,33 +1,33 @@
 package bench
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
 // TestAssigned adds up the tasks assigned to each node.
 func TestAssigned(t *testing.T) {
-	h, err := assigned(Config{Nodes: 200, Tasks: 2000})
+	h, err := assigned(rig.Config{Nodes: 200, Tasks: 2000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := make([]map[string]types.Quantity, len(h.nodes))
-	for i, n := range h.at {
+	used := make([]map[string]types.Quantity, len(h.Nodes))
+	for i, n := range h.At {
 		if used[n] == nil {
 			used[n] = make(map[string]types.Quantity)
 		}
-		for _, x := range h.shapes[h.tasks[i]] {
+		for _, x := range h.Shapes[h.Tasks[i]] {
 			used[n][x.Name] += x.Amount
 		}
 	}
-	for _, shape := range h.shapes {
+	for _, shape := range h.Shapes {
 		if share := shape.Get("gpu"); share%1000 != 0 && share != 250 && share != 500 {
 			t.Errorf("%v asks for another part of a device", shape)
 		}
 	}
-	for i, n := range h.nodes {
+	for i, n := range h.Nodes {
 		for name, amount := range used[i] {
 			if has := n.Capacity.Get(name); amount > has {
 				t.Errorf("node %d has %d of %s, and %d are asked for", i, has, name, amount)
@@ -81,20 +81,5 @@ func TestEvenShares(t *testing.T) {
 	}
 	if cpu := types.NewRequests(map[string]types.Quantity{"cpu": 7}); len(evenShares(cpu)) != 1 {
 		t.Error("it asks for more")
-	}
-}
-
-// TestParticularFirst puts tasks that fit on few nodes before those that fit on more.
-func TestParticularFirst(t *testing.T) {
-	ask := func(cpu, gpu types.Quantity) types.Requests {
-		return types.NewRequests(map[string]types.Quantity{"cpu": cpu, "gpu": gpu})
-	}
-	h := &hollow{shapes: []types.Requests{ask(1, 0), ask(2, 0), ask(1, 1), ask(9, 0)}, tasks: []int{0, 1, 2, 0, 3, 2}}
-	for _, n := range []types.Requests{ask(1, 0), ask(2, 0), ask(2, 0), ask(2, 1), ask(9, 1), ask(2, 0)} {
-		h.nodes = append(h.nodes, &types.Node{Capacity: n})
-	}
-	h.particularFirst()
-	if want := []int{3, 2, 2, 1, 0, 0}; !slices.Equal(h.tasks, want) {
-		t.Errorf("got %v, want %v", h.tasks, want)
 	}
 }

@@ -4,14 +4,14 @@ import (
 	"context"
 	"testing"
 
-	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/e2e/bench/rig"
+	"github.com/escher-sched/escher/e2e/bench/rigtest"
 )
 
 // TestBind measures a small cluster from beginning to end, with all its processes.
 func TestBind(t *testing.T) {
 	t.Parallel()
-	cfg := testConfig(t)
+	cfg := rigtest.Config(t)
 	cfg.Scenario = "bind"
 	rows, err := Run(t.Context(), cfg)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestScenarios(t *testing.T) {
 	} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
-			cfg := testConfig(t)
+			cfg := rigtest.Config(t)
 			cfg.Scenario, cfg.Tasks = scenario, 600
 			switch scenario {
 			case "growth", "gangs8":
@@ -73,40 +73,24 @@ func TestScenarios(t *testing.T) {
 
 // TestSettled: all waiting tasks are processed before the clock runs.
 func TestSettled(t *testing.T) {
-	_, err := onCluster(t.Context(), testConfig(t), func(ctx context.Context, c *cluster, _ figures) error {
-		if err := c.putWaiters(ctx, 3000); err != nil {
+	_, err := rig.OnCluster(t.Context(), rigtest.Config(t), func(ctx context.Context, c *rig.Cluster, _ rig.Figures) error {
+		if err := putWaiters(ctx, c, 3000); err != nil {
 			return err
 		}
-		p, err := c.startScheduler(roleScheduler, false)
+		p, err := c.StartScheduler(rig.RoleScheduler, false)
 		if err != nil {
 			return err
 		}
-		if err := p.settled(ctx); err != nil {
+		if err := waitSettled(ctx, p); err != nil {
 			return err
 		}
-		stats, err := p.stats(ctx)
-		if stats[partMetric+"waiting"] != 3000 {
-			t.Errorf("%v wait", stats[partMetric+"waiting"])
+		stats, err := p.Stats(ctx)
+		if stats[rig.CounterMetric+"waiting"] != 3000 {
+			t.Errorf("%v wait", stats[rig.CounterMetric+"waiting"])
 		}
 		return err
 	})
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-// TestViolation plants a violation, and expects the run to report it.
-func TestViolation(t *testing.T) {
-	cfg := testConfig(t)
-	found, err := onCluster(t.Context(), cfg, func(ctx context.Context, c *cluster, _ figures) error {
-		_, err := c.put(ctx, controlplane.AllocatedKey(nodeName(0)), &types.Allocated{Holds: []types.Holding{{Resource: "cpu", Amount: 1}}})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	row := newRow(cfg, "planted", "", nil).found([]float64{found[violations]})
-	if row.Violations == 0 || row.OK || Violated([]Row{*row}) == nil {
-		t.Errorf("got %+v of %v", row, found)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -22,12 +23,12 @@ type binding struct {
 	namespaces int
 	// shape, unless nil, receives the shape of the transactions.
 	shape *txnShape
-	// draw makes the cluster and the tasks; nil means newHollow.
-	draw func(Config) (*hollow, error)
+	// draw makes the cluster and the tasks; nil means rig.NewHollow.
+	draw func(rig.Config) (*rig.Hollow, error)
 	// prepare adds further keys once the nodes exist, unless nil.
-	prepare func(context.Context, *cluster, *hollow) error
+	prepare func(context.Context, *rig.Cluster, *rig.Hollow) error
 	// edit changes the requests of a task, unless nil.
-	edit func(h *hollow, i int, t *types.Task)
+	edit func(h *rig.Hollow, i int, t *types.Task)
 	// pending makes everything eligible before the scheduler begins: the clock starts when it has
 	// listed everything.
 	pending bool
@@ -36,25 +37,25 @@ type binding struct {
 	spare float64
 	// begin makes the tasks eligible; nil puts the jobs that make them visible, unless they were
 	// pending.
-	begin func(context.Context, *cluster, *hollow) error
+	begin func(context.Context, *rig.Cluster, *rig.Hollow) error
 }
 
 // arm is the measurement as an arm.
-func (b binding) arm() arm {
-	return arm{b.name, func(ctx context.Context, cfg Config) (figures, error) {
+func (b binding) arm() rig.Arm {
+	return rig.Arm{Name: b.name, Measure: func(ctx context.Context, cfg rig.Config) (rig.Figures, error) {
 		cfg.Ops, cfg.Nodes = cmp.Or(b.ops, cfg.Ops), cmp.Or(b.nodes, cfg.Nodes)
-		return onCluster(ctx, cfg, b.measure)
+		return rig.OnCluster(ctx, cfg, b.measure)
 	}}
 }
 
-func (b binding) measure(ctx context.Context, c *cluster, found figures) error {
+func (b binding) measure(ctx context.Context, c *rig.Cluster, found rig.Figures) error {
 	h, err := b.load(ctx, c)
 	if err != nil {
 		return err
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	bound, err := c.watch(watching, controlplane.Prefix(controlplane.Bindings), nil)
+	bound, err := c.Watch(watching, controlplane.Prefix(controlplane.Bindings), nil)
 	if err != nil {
 		return err
 	}
@@ -64,47 +65,47 @@ func (b binding) measure(ctx context.Context, c *cluster, found figures) error {
 	}
 	if !b.pending {
 		for _, p := range all {
-			if err := p.settled(ctx); err != nil {
+			if err := waitSettled(ctx, p); err != nil {
 				return err
 			}
 		}
 	}
 	began := time.Now()
-	u, err := c.window(ctx, func(ctx context.Context) error {
+	u, err := c.Window(ctx, func(ctx context.Context) error {
 		if !b.pending {
 			began = time.Now()
 		}
-		n := len(h.tasks) - int(b.spare*float64(len(h.tasks)))
+		n := len(h.Tasks) - int(b.spare*float64(len(h.Tasks)))
 		last, err := b.bind(ctx, c, h, bound, n)
-		found[rate] = float64(n) / last.Sub(began).Seconds()
+		found[rig.Rate] = float64(n) / last.Sub(began).Seconds()
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	stop()
-	if err := c.add(found, u, len(h.tasks)); err != nil {
+	if err := c.AddUsage(found, u, len(h.Tasks)); err != nil {
 		return err
 	}
 	if err := b.look(ctx, all, found); err != nil {
 		return err
 	}
-	found["node_kinds"], found["shapes"] = h.kinds()
-	return c.utilisation(ctx, found)
+	found["node_kinds"], found["shapes"] = h.Kinds()
+	return addUtilisation(ctx, c, found)
 }
 
 // load makes the nodes, further keys, and the tasks, which are still invisible.
-func (b binding) load(ctx context.Context, c *cluster) (*hollow, error) {
+func (b binding) load(ctx context.Context, c *rig.Cluster) (*rig.Hollow, error) {
 	draw := b.draw
 	if draw == nil {
-		draw = newHollow
+		draw = rig.NewHollow
 	}
-	h, err := draw(c.cfg)
+	h, err := draw(c.Config)
 	if err != nil {
 		return nil, err
 	}
-	h.namespaces = b.namespaces
-	if err := c.loadNodes(ctx, h); err != nil {
+	h.Namespaces = b.namespaces
+	if err := c.LoadNodes(ctx, h); err != nil {
 		return nil, err
 	}
 	if b.prepare != nil {
@@ -116,18 +117,18 @@ func (b binding) load(ctx context.Context, c *cluster) (*hollow, error) {
 	if b.edit != nil {
 		edit = func(i int, t *types.Task) { b.edit(h, i, t) }
 	}
-	return h, c.loadTasks(ctx, h, edit)
+	return h, c.LoadTasks(ctx, h, edit)
 }
 
 // schedule starts the schedulers. A single one is named after its role.
-func (b binding) schedule(c *cluster) ([]*process, error) {
+func (b binding) schedule(c *rig.Cluster) ([]*rig.Process, error) {
 	if b.schedulers < 2 {
-		p, err := c.startScheduler(roleScheduler, false)
-		return []*process{p}, err
+		p, err := c.StartScheduler(rig.RoleScheduler, false)
+		return []*rig.Process{p}, err
 	}
-	var out []*process
+	var out []*rig.Process
 	for i := range b.schedulers {
-		p, err := c.startScheduler(fmt.Sprintf("%s-%d", roleScheduler, i+1), true)
+		p, err := c.StartScheduler(fmt.Sprintf("%s-%d", rig.RoleScheduler, i+1), true)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +138,7 @@ func (b binding) schedule(c *cluster) ([]*process, error) {
 }
 
 // bind makes the tasks eligible, waits until n are bound, and returns when that was seen.
-func (b binding) bind(ctx context.Context, c *cluster, h *hollow, bound *watcher, n int) (time.Time, error) {
+func (b binding) bind(ctx context.Context, c *rig.Cluster, h *rig.Hollow, bound *rig.Watcher, n int) (time.Time, error) {
 	begin := b.begin
 	if begin == nil {
 		begin = putJobs
@@ -147,9 +148,9 @@ func (b binding) bind(ctx context.Context, c *cluster, h *hollow, bound *watcher
 			return time.Time{}, err
 		}
 	}
-	last, err := bound.until(ctx, controlplane.Bindings, n)
-	if errors.Is(err, errStalled) {
-		err = sureToFit(c.stuck(ctx, err), len(h.nodes), len(h.tasks))
+	last, err := bound.Until(ctx, controlplane.Bindings, n)
+	if errors.Is(err, rig.ErrStalled) {
+		err = sureToFit(explainStuck(ctx, c, err), len(h.Nodes), len(h.Tasks))
 	}
 	return last, err
 }
@@ -168,18 +169,18 @@ func sureToFit(err error, nodes, tasks int) error {
 
 // Names of the schedulers' counters.
 const (
-	committed        = partMetric + "transactions_total/committed"
-	refused          = partMetric + "transactions_total/refused"
-	overtook         = partMetric + "transactions_total/overtook"
+	committed        = rig.CounterMetric + "transactions_total/committed"
+	refused          = rig.CounterMetric + "transactions_total/refused"
+	overtook         = rig.CounterMetric + "transactions_total/overtook"
 	conflictsPercent = "conflicts_percent"
 	overtookPercent  = "overtook_percent"
 )
 
 // look adds the schedulers' counters to the figures, and passes them to the shape.
-func (b binding) look(ctx context.Context, all []*process, found figures) error {
+func (b binding) look(ctx context.Context, all []*rig.Process, found rig.Figures) error {
 	sum := make(map[string]float64)
 	for _, p := range all {
-		stats, err := p.stats(ctx)
+		stats, err := p.Stats(ctx)
 		if err != nil {
 			return err
 		}
@@ -191,36 +192,36 @@ func (b binding) look(ctx context.Context, all []*process, found figures) error 
 		}
 	}
 	n := float64(len(all))
-	found[partP50], found[partP99] = sum[partP50]/n, sum[partP99]/n
-	found["txn_tasks"], found["txn_nodes"] = sum[partPut+putBindings]/sum[partTxns], sum[partPut+compareAllocated]/sum[partTxns]
+	found[rig.CounterP50], found[rig.CounterP99] = sum[rig.CounterP50]/n, sum[rig.CounterP99]/n
+	found["txn_tasks"], found["txn_nodes"] = sum[rig.CounterPut+putBindings]/sum[rig.CounterTxns], sum[rig.CounterPut+compareAllocated]/sum[rig.CounterTxns]
 	found[conflictsPercent] = 100 * sum[refused] / max(1, sum[committed]+sum[refused])
 	found[overtookPercent] = 100 * sum[overtook] / max(1, sum[committed]+sum[overtook])
 	return nil
 }
 
 // putJobs makes the tasks visible, in one transaction.
-func putJobs(ctx context.Context, c *cluster, h *hollow) error {
+func putJobs(ctx context.Context, c *rig.Cluster, h *rig.Hollow) error {
 	x := controlplane.NewChange(controlplane.NewBatch())
-	for i := range max(1, h.namespaces) {
-		x.Put(controlplane.JobKey(h.namespace(i), "bench"), &types.Job{Name: "bench", Tasks: len(h.tasks) / max(1, h.namespaces), Submitted: time.Now().UnixNano()})
+	for i := range max(1, h.Namespaces) {
+		x.Put(controlplane.JobKey(h.NamespaceOf(i), "bench"), &types.Job{Name: "bench", Tasks: len(h.Tasks) / max(1, h.Namespaces), Submitted: time.Now().UnixNano()})
 	}
-	_, err := controlplane.Commit(ctx, c.store, x.Txn())
+	_, err := controlplane.Commit(ctx, c.Store, x.Txn())
 	return err
 }
 
 // settleEvery is the interval for checking whether a scheduler has settled.
 const settleEvery = 20 * time.Millisecond
 
-// settled waits until a scheduler has listed everything and tried to place all visible tasks.
-func (p *process) settled(ctx context.Context) error {
+// waitSettled waits until a scheduler has listed everything and tried to place all visible tasks.
+func waitSettled(ctx context.Context, p *rig.Process) error {
 	again := time.NewTicker(settleEvery)
 	defer again.Stop()
 	for {
-		stats, err := p.stats(ctx)
+		stats, err := p.Stats(ctx)
 		if err != nil {
 			return err
 		}
-		if stats[partMetric+"wakeups_total"] > 0 && stats[partMetric+"shapes/ready"] == 0 && stats[partMetric+"transactions_in_flight"] == 0 {
+		if stats[rig.CounterMetric+"wakeups_total"] > 0 && stats[rig.CounterMetric+"shapes/ready"] == 0 && stats[rig.CounterMetric+"transactions_in_flight"] == 0 {
 			return nil
 		}
 		select {

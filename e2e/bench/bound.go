@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/e2e/bench/workload"
 	"github.com/escher-sched/escher/types"
 )
@@ -26,30 +27,30 @@ type boundFleet struct {
 }
 
 // loadBound makes a cluster with the given numbers of nodes and bound tasks.
-func (c *cluster) loadBound(ctx context.Context, nodes, tasks int) (*boundFleet, error) {
+func loadBound(ctx context.Context, c *rig.Cluster, nodes, tasks int) (*boundFleet, error) {
 	f, err := workload.NewFleet(nodes, tasks, 1)
 	if err != nil {
 		return nil, err
 	}
-	h := newHollowOf(f)
-	if err := c.loadNodes(ctx, h); err != nil {
+	h := rig.HollowOf(f)
+	if err := c.LoadNodes(ctx, h); err != nil {
 		return nil, err
 	}
-	b := &boundFleet{Fleet: f, sessions: c.sessions, allocated: make([]types.Allocated, nodes)}
-	for i, n := range h.nodes {
+	b := &boundFleet{Fleet: f, sessions: c.Sessions, allocated: make([]types.Allocated, nodes)}
+	for i, n := range h.Nodes {
 		b.capacity = append(b.capacity, n.Capacity)
-		b.shares = append(b.shares, unused(h.devices[i]))
+		b.shares = append(b.shares, unused(h.Devices[i]))
 	}
 	// Nothing watches: the job may exist before its tasks.
-	if err := c.putJob(ctx, ns, "bench", tasks); err != nil {
+	if err := putJob(ctx, c, rig.Namespace, "bench", tasks); err != nil {
 		return nil, err
 	}
-	return b, loadAll(ctx, c.store, b.taskItems(tasks), nil)
+	return b, rig.LoadAll(ctx, c.Store, b.taskItems(tasks), nil)
 }
 
 // taskItems are the keys of the tasks, and of their combined allocations.
-func (b *boundFleet) taskItems(n int) iter.Seq[item] {
-	return func(yield func(item) bool) {
+func (b *boundFleet) taskItems(n int) iter.Seq[rig.Item] {
+	return func(yield func(rig.Item) bool) {
 		now := time.Now().UnixNano()
 		for i := range n {
 			requests := b.Requests(i)
@@ -58,15 +59,15 @@ func (b *boundFleet) taskItems(n int) iter.Seq[item] {
 				requests = types.Requests{{Name: string(types.CPU), Amount: 1}}
 				node, holds = b.place(requests)
 			}
-			id, name := taskName(i), nodeName(node)
-			if !yield(item{controlplane.TaskKey(ns, id), &types.Task{Name: "bench", Job: "bench", Spec: specDigest, Submitted: int64(i + 1), Requests: requests}}) ||
-				!yield(item{controlplane.BindingKey(name, ns, id, 1), &types.Binding{Session: b.sessions[name], Holds: holds, Spec: specDigest, Bound: now}}) ||
-				!yield(item{controlplane.StatusKey(ns, id), &types.Status{Phase: types.Bound, Node: name, Attempt: 1, Bound: now}}) {
+			id, name := rig.TaskName(i), rig.NodeName(node)
+			if !yield(rig.Item{Key: controlplane.TaskKey(rig.Namespace, id), Value: &types.Task{Name: "bench", Job: "bench", Spec: rig.SpecDigest, Submitted: int64(i + 1), Requests: requests}}) ||
+				!yield(rig.Item{Key: controlplane.BindingKey(name, rig.Namespace, id, 1), Value: &types.Binding{Session: b.sessions[name], Holds: holds, Spec: rig.SpecDigest, Bound: now}}) ||
+				!yield(rig.Item{Key: controlplane.StatusKey(rig.Namespace, id), Value: &types.Status{Phase: types.Bound, Node: name, Attempt: 1, Bound: now}}) {
 				return
 			}
 		}
 		for i := range b.allocated {
-			if !yield(item{controlplane.AllocatedKey(nodeName(i)), &b.allocated[i]}) {
+			if !yield(rig.Item{Key: controlplane.AllocatedKey(rig.NodeName(i)), Value: &b.allocated[i]}) {
 				return
 			}
 		}
@@ -137,16 +138,16 @@ func (b *boundFleet) devices(node int, amount types.Quantity) []types.DeviceShar
 	best := types.DeviceShare{Share: -1}
 	for _, d := range b.shares[node] {
 		switch {
-		case amount >= wholeDevice && d.Share == 0:
-			out = append(out, types.DeviceShare{ID: d.ID, Share: wholeDevice})
-			if wholeDevice*types.Quantity(len(out)) == amount {
+		case amount >= rig.WholeDevice && d.Share == 0:
+			out = append(out, types.DeviceShare{ID: d.ID, Share: rig.WholeDevice})
+			if rig.WholeDevice*types.Quantity(len(out)) == amount {
 				return out
 			}
-		case amount < wholeDevice && d.Share+amount <= wholeDevice && d.Share > best.Share:
+		case amount < rig.WholeDevice && d.Share+amount <= rig.WholeDevice && d.Share > best.Share:
 			best = d
 		}
 	}
-	if amount < wholeDevice && best.Share >= 0 {
+	if amount < rig.WholeDevice && best.Share >= 0 {
 		return []types.DeviceShare{{ID: best.ID, Share: amount}}
 	}
 	return nil

@@ -12,15 +12,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
 // The floor commits transactions of the scheduler's shape over the same transport: as many tasks,
 // nodes and compares of each kind, keys and values of the same size, as many in flight. It decides
 // nothing, and nothing watches. Its keys are next to Escher's.
-
-// floorRoot is the prefix of the floor's keys.
-const floorRoot = "/floor/"
 
 // txnShape is the average shape of the transactions that bind.
 type txnShape struct {
@@ -33,7 +31,7 @@ type txnShape struct {
 func (s *txnShape) learn(parts map[string]float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if parts[partTxns] > 0 {
+	if parts[rig.CounterTxns] > 0 {
 		s.parts = parts
 	}
 }
@@ -80,13 +78,13 @@ func (s *txnShape) floorShape(ops int) floorShape {
 		return out
 	}
 	p := s.parts
-	each := func(name string) float64 { return p[name] / p[partTxns] }
-	binds, nodes := each(partPut+putBindings), each(partPut+compareAllocated)
+	each := func(name string) float64 { return p[name] / p[rig.CounterTxns] }
+	binds, nodes := each(rig.CounterPut+putBindings), each(rig.CounterPut+compareAllocated)
 	out.tasks, out.nodes = max(1, int(math.Round(binds))), max(1, int(math.Round(nodes)))
-	out.inFlight = max(1, int(p[partMost]))
+	out.inFlight = max(1, int(p[rig.CounterMostInFlight]))
 	out.perTxn = make(map[string]float64)
 	for name := range p {
-		kind, ok := strings.CutPrefix(name, partCompare)
+		kind, ok := strings.CutPrefix(name, rig.CounterCompare)
 		if !ok {
 			continue
 		}
@@ -102,8 +100,8 @@ func (s *txnShape) floorShape(ops int) floorShape {
 		}
 	}
 	for kind := range out.values {
-		if n := p[partPut+kind]; n > 0 {
-			out.values[kind] = int(p[partValue+kind] / n)
+		if n := p[rig.CounterPut+kind]; n > 0 {
+			out.values[kind] = int(p[rig.CounterValue+kind] / n)
 		}
 	}
 	return out
@@ -111,25 +109,25 @@ func (s *txnShape) floorShape(ops int) floorShape {
 
 // floorArm measures the floor, and raw puts next to it. ops is the number of operations per
 // transaction; 0 means the configured one.
-func floorArm(name string, ops int, shape *txnShape) arm {
-	return arm{name, func(ctx context.Context, cfg Config) (figures, error) {
-		found := make(figures)
+func floorArm(name string, ops int, shape *txnShape) rig.Arm {
+	return rig.Arm{Name: name, Measure: func(ctx context.Context, cfg rig.Config) (rig.Figures, error) {
+		found := make(rig.Figures)
 		cfg.Ops = cmp.Or(ops, cfg.Ops)
-		return found, withCluster(ctx, cfg, func(ctx context.Context, c *cluster) error {
-			f, err := newFlooring(ctx, c.store, cfg, shape.floorShape(cfg.Ops))
+		return found, rig.WithCluster(ctx, cfg, func(ctx context.Context, c *rig.Cluster) error {
+			f, err := newFlooring(ctx, c.Store, cfg, shape.floorShape(cfg.Ops))
 			if err != nil {
 				return err
 			}
-			_, err = c.window(ctx, func(ctx context.Context) error {
+			_, err = c.Window(ctx, func(ctx context.Context) error {
 				began := time.Now()
 				err := f.binds(ctx)
-				found[rate] = float64(cfg.Tasks) / time.Since(began).Seconds()
+				found[rig.Rate] = float64(cfg.Tasks) / time.Since(began).Seconds()
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			return c.rawPuts(ctx, found)
+			return rawPuts(ctx, c, found)
 		})
 	}}
 }
@@ -144,14 +142,14 @@ type flooring struct {
 }
 
 // newFlooring loads the keys that the transactions compare.
-func newFlooring(ctx context.Context, store controlplane.Store, cfg Config, shape floorShape) (*flooring, error) {
+func newFlooring(ctx context.Context, store controlplane.Store, cfg rig.Config, shape floorShape) (*flooring, error) {
 	f := &flooring{floorShape: shape, store: store, nNodes: cfg.Nodes, nTasks: cfg.Tasks}
 	f.inFlight = min(f.inFlight, f.nNodes)
 	f.nodes = min(f.nodes, f.nNodes/f.inFlight)
 	for _, n := range f.values {
 		f.bytes = slices.Repeat([]byte{0xa5}, max(n, len(f.bytes)))
 	}
-	h, err := newHollow(cfg)
+	h, err := rig.NewHollow(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -160,24 +158,24 @@ func newFlooring(ctx context.Context, store controlplane.Store, cfg Config, shap
 		compareTasks: make([]int64, f.nTasks),
 	}
 	at := make(map[string]*int64, 2*f.nNodes+f.nTasks)
-	items := func(yield func(item) bool) {
-		for i, n := range h.nodes {
+	items := func(yield func(rig.Item) bool) {
+		for i, n := range h.Nodes {
 			node, alive := f.key(compareNodes, i), f.key(compareAlive, i)
 			at[node], at[alive] = &f.mods[compareNodes][i], &f.mods[compareAlive][i]
-			if !yield(item{node, n}) || !yield(item{alive, &types.Alive{TTLSeconds: 15}}) {
+			if !yield(rig.Item{Key: node, Value: n}) || !yield(rig.Item{Key: alive, Value: &types.Alive{TTLSeconds: 15}}) {
 				return
 			}
 		}
-		for i := range h.tasks {
+		for i := range h.Tasks {
 			task := f.key(compareTasks, i)
 			at[task] = &f.mods[compareTasks][i]
-			if !yield(item{task, h.task(i)}) {
+			if !yield(rig.Item{Key: task, Value: h.Task(i)}) {
 				return
 			}
 		}
 	}
 	loaded := make(map[string]int64, len(at))
-	if err := loadAll(ctx, store, items, func(keys []string, revision int64) {
+	if err := rig.LoadAll(ctx, store, items, func(keys []string, revision int64) {
 		for _, key := range keys {
 			loaded[key] = revision
 		}
@@ -194,9 +192,9 @@ func newFlooring(ctx context.Context, store controlplane.Store, cfg Config, shap
 func (f *flooring) key(kind string, i int) string {
 	switch kind {
 	case compareTasks, compareStatus:
-		return floorRoot + kind + "/" + ns + "/" + taskName(i)
+		return rig.FloorRoot + kind + "/" + rig.Namespace + "/" + rig.TaskName(i)
 	}
-	return floorRoot + kind + "/" + nodeName(i)
+	return rig.FloorRoot + kind + "/" + rig.NodeName(i)
 }
 
 // binds commits batches of bindings, as many in parallel as are in flight. Each worker has its own
@@ -245,7 +243,7 @@ func (f *flooring) bind(ctx context.Context, first int, nodes []int) error {
 	c := controlplane.Txn{}
 	for kind, count := range f.perTxn {
 		for i := range int(math.Round(count)) {
-			c.Compares = append(c.Compares, controlplane.Compare{Key: floorRoot + kind + "/" + taskName(i)})
+			c.Compares = append(c.Compares, controlplane.Compare{Key: rig.FloorRoot + kind + "/" + rig.TaskName(i)})
 		}
 	}
 	for i, n := range nodes {
@@ -254,8 +252,8 @@ func (f *flooring) bind(ctx context.Context, first int, nodes []int) error {
 	}
 	for i := first; i < min(first+f.tasks, f.nTasks); i++ {
 		f.compare(&c, f.perTask, i-first, f.tasks, i)
-		node := nodeName(nodes[(i-first)%len(nodes)])
-		c.Ops = append(c.Ops, f.put(floorRoot+putBindings+"/"+node+"/"+ns+"/"+taskName(i)+"/1", putBindings),
+		node := rig.NodeName(nodes[(i-first)%len(nodes)])
+		c.Ops = append(c.Ops, f.put(rig.FloorRoot+putBindings+"/"+node+"/"+rig.Namespace+"/"+rig.TaskName(i)+"/1", putBindings),
 			f.put(f.key(compareStatus, i), compareStatus))
 	}
 	res, err := f.store.Commit(ctx, c)

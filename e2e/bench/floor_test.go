@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 )
 
 // notes keeps the committed transactions.
@@ -28,16 +29,16 @@ func (n *notes) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.
 func TestFloor(t *testing.T) {
 	shape := new(txnShape)
 	shape.learn(map[string]float64{ // two transactions of 6 tasks on 3 nodes
-		partTxns: 2, partMost: 2,
-		partCompare + "allocated": 6, partCompare + "nodes": 6, partCompare + "alive": 6, partCompare + "cordons": 2,
-		partCompare + "tasks": 12, partCompare + "status": 12, partCompare + "namespaces": 2, partCompare + "devices": 4,
-		partPut + "bindings": 12, partPut + "status": 12, partPut + "allocated": 6,
-		partValue + "bindings": 12 * 111, partValue + "status": 12 * 55, partValue + "allocated": 6 * 77,
+		rig.CounterTxns: 2, rig.CounterMostInFlight: 2,
+		rig.CounterCompare + "allocated": 6, rig.CounterCompare + "nodes": 6, rig.CounterCompare + "alive": 6, rig.CounterCompare + "cordons": 2,
+		rig.CounterCompare + "tasks": 12, rig.CounterCompare + "status": 12, rig.CounterCompare + "namespaces": 2, rig.CounterCompare + "devices": 4,
+		rig.CounterPut + "bindings": 12, rig.CounterPut + "status": 12, rig.CounterPut + "allocated": 6,
+		rig.CounterValue + "bindings": 12 * 111, rig.CounterValue + "status": 12 * 55, rig.CounterValue + "allocated": 6 * 77,
 	})
-	shape.learn(map[string]float64{partTxns: 0}) // no data
-	cfg := Config{Nodes: 30, Tasks: 300, Ops: stockOps}
+	shape.learn(map[string]float64{rig.CounterTxns: 0}) // no data
+	cfg := rig.Config{Nodes: 30, Tasks: 300, Ops: rig.StockOps}
 	store := &notes{Store: memstore.New()}
-	f, err := newFlooring(t.Context(), store, cfg, shape.floorShape(stockOps))
+	f, err := newFlooring(t.Context(), store, cfg, shape.floorShape(rig.StockOps))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestFloor(t *testing.T) {
 func TestUsualShape(t *testing.T) {
 	for _, ops := range []int{128, 4096} {
 		store := &notes{Store: memstore.New()}
-		f, err := newFlooring(t.Context(), store, Config{Nodes: 3000, Tasks: 3000, Ops: ops}, new(txnShape).floorShape(ops))
+		f, err := newFlooring(t.Context(), store, rig.Config{Nodes: 3000, Tasks: 3000, Ops: ops}, new(txnShape).floorShape(ops))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +91,7 @@ func TestUsualShape(t *testing.T) {
 // TestFloorIsRefused expects an error when a compared key has changed.
 func TestFloorIsRefused(t *testing.T) {
 	store := memstore.New()
-	f, err := newFlooring(t.Context(), store, Config{Nodes: 30, Tasks: 30, Ops: stockOps}, new(txnShape).floorShape(stockOps))
+	f, err := newFlooring(t.Context(), store, rig.Config{Nodes: 30, Tasks: 30, Ops: rig.StockOps}, new(txnShape).floorShape(rig.StockOps))
 	if err != nil {
 		t.Fatal(err)
 	}

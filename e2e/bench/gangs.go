@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -21,12 +22,12 @@ const gangDevices = 8
 const rackSize = 50
 
 // drawGangs draws nodes of eight devices, and tasks in gangs of eight that request one each.
-func drawGangs(cfg Config) (*hollow, error) {
-	h := &hollow{tasks: make([]int, cfg.Tasks/gangSize*gangSize), shapes: []types.Requests{nil}}
+func drawGangs(cfg rig.Config) (*rig.Hollow, error) {
+	h := &rig.Hollow{Tasks: make([]int, cfg.Tasks/gangSize*gangSize), Shapes: []types.Requests{nil}}
 	for range cfg.Nodes {
-		h.nodes = append(h.nodes, &types.Node{
+		h.Nodes = append(h.Nodes, &types.Node{
 			Capacity: types.NewRequests(map[string]types.Quantity{
-				string(types.CPU): 96_000, string(types.Memory): 512 << 30, string(types.GPU): gangDevices * wholeDevice,
+				string(types.CPU): 96_000, string(types.Memory): 512 << 30, string(types.GPU): gangDevices * rig.WholeDevice,
 			}),
 			Address: "http://10.0.0.1:7070", Version: "bench",
 		})
@@ -34,30 +35,30 @@ func drawGangs(cfg Config) (*hollow, error) {
 		for n := range gangDevices {
 			d.Devices = append(d.Devices, types.Device{ID: fmt.Sprintf("nvidia.com/gpu=%d", n), Resource: types.GPU, NUMA: n / 4})
 		}
-		h.devices = append(h.devices, d)
+		h.Devices = append(h.Devices, d)
 	}
-	for i, n := range h.nodes {
+	for i, n := range h.Nodes {
 		n.Labels = []types.Label{{Name: "rack", Value: rackName(h, i)}}
 	}
 	return h, nil
 }
 
 // rackName is the rack of the i-th node or gang, which take turns.
-func rackName(h *hollow, i int) string {
-	return fmt.Sprintf("rack-%03d", i%max(1, len(h.nodes)/rackSize))
+func rackName(h *rig.Hollow, i int) string {
+	return fmt.Sprintf("rack-%03d", i%max(1, len(h.Nodes)/rackSize))
 }
 
 // askGang makes a task request its part of the gang's reservation.
-func askGang(_ *hollow, i int, t *types.Task) {
-	t.Requests = types.NewRequests(map[string]types.Quantity{string(types.GPU) + "@" + gangID(i/gangSize): wholeDevice})
+func askGang(_ *rig.Hollow, i int, t *types.Task) {
+	t.Requests = types.NewRequests(map[string]types.Quantity{string(types.GPU) + "@" + gangID(i/gangSize): rig.WholeDevice})
 }
 
 // putGangs makes the reservations and shows the tasks; inRack makes each gang request one rack.
-func putGangs(inRack bool) func(context.Context, *cluster, *hollow) error {
-	return func(ctx context.Context, c *cluster, h *hollow) error {
-		err := loadAll(ctx, c.store, func(yield func(item) bool) {
-			for i := range len(h.tasks) / gangSize {
-				asked := map[string]types.Quantity{string(types.GPU): wholeDevice}
+func putGangs(inRack bool) func(context.Context, *rig.Cluster, *rig.Hollow) error {
+	return func(ctx context.Context, c *rig.Cluster, h *rig.Hollow) error {
+		err := rig.LoadAll(ctx, c.Store, func(yield func(rig.Item) bool) {
+			for i := range len(h.Tasks) / gangSize {
+				asked := map[string]types.Quantity{string(types.GPU): rig.WholeDevice}
 				if inRack {
 					asked["rack/"+rackName(h, i)] = 1
 				}
@@ -65,7 +66,7 @@ func putGangs(inRack bool) func(context.Context, *cluster, *hollow) error {
 				for range gangSize {
 					r.Bundles = append(r.Bundles, types.Bundle{Requests: types.NewRequests(asked)})
 				}
-				if !yield(item{controlplane.ReservationKey(ns, gangID(i)), r}) {
+				if !yield(rig.Item{Key: controlplane.ReservationKey(rig.Namespace, gangID(i)), Value: r}) {
 					return
 				}
 			}
@@ -80,23 +81,23 @@ func putGangs(inRack bool) func(context.Context, *cluster, *hollow) error {
 // runGangs measures how many gangs of eight are granted and bound per second, all pending when the
 // scheduler begins: from the end of its listing to the last binding. In "gangs8-rack", each
 // requests a rack.
-func runGangs(ctx context.Context, cfg Config) ([]Row, error) {
-	arms := []arm{
+func runGangs(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
+	arms := []rig.Arm{
 		binding{name: "gangs8", draw: drawGangs, edit: askGang, prepare: putGangs(false), pending: true}.arm(),
 		binding{name: "gangs8-rack", draw: drawGangs, edit: askGang, prepare: putGangs(true), pending: true}.arm(),
 	}
-	s, err := interleave(ctx, cfg, arms...)
+	s, err := rig.Interleave(ctx, cfg, arms...)
 	if err != nil {
 		return nil, err
 	}
-	var rows []Row
-	for i, must := range []target{{must: 1000, aim: 2500, unit: "/s"}, {must: 800, unit: "/s"}} {
+	var rows []rig.Row
+	for i, must := range []rig.Target{{Must: 1000, Aim: 2500, Unit: "/s"}, {Must: 800, Unit: "/s"}} {
 		var gangs []float64
-		for _, x := range s.of(arms[i].name, rate) {
+		for _, x := range s.Of(arms[i].Name, rig.Rate) {
 			gangs = append(gangs, x/gangSize)
 		}
-		row := newRow(cfg, arms[i].name, "gangs/s", gangs).details(s, arms[i].name, rate).found(s.violations(arms[i].name))
-		rows = append(rows, *row.require(cfg.Must, must))
+		row := rig.NewRow(cfg, arms[i].Name, "gangs/s", gangs).AddDetails(s, arms[i].Name, rig.Rate).AddViolations(s.Violations(arms[i].Name))
+		rows = append(rows, *row.Require(cfg.Must, must))
 	}
 	return rows, nil
 }

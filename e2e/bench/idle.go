@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -21,15 +22,15 @@ const (
 // runIdle measures the memory and CPU time of a cluster without tasks. The value is resident memory
 // in MiB, the floor the CPU time in percent of one core. containerd is a separate process and does
 // not count.
-func runIdle(ctx context.Context, cfg Config) ([]Row, error) {
-	var rounds []round
-	err := withLive(ctx, cfg, func(ctx context.Context, l *live) error {
-		if err := sleep(ctx, settle); err != nil {
+func runIdle(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
+	var rounds []rig.Round
+	err := rig.WithLive(ctx, cfg, func(ctx context.Context, l *rig.Live) error {
+		if err := rig.Sleep(ctx, settle); err != nil {
 			return err
 		}
-		proc, err := procfs.NewProc(l.cmd.Process.Pid)
+		proc, err := procfs.NewProc(l.PID())
 		if err != nil {
-			return types.Errorf(types.Internal, "look at process %d: %w", l.cmd.Process.Pid, err)
+			return types.Errorf(types.Internal, "look at process %d: %w", l.PID(), err)
 		}
 		for i := range cfg.Rounds {
 			before, err := proc.Stat()
@@ -37,18 +38,18 @@ func runIdle(ctx context.Context, cfg Config) ([]Row, error) {
 				return err
 			}
 			begin := time.Now()
-			if err := sleep(ctx, sample); err != nil {
+			if err := rig.Sleep(ctx, sample); err != nil {
 				return err
 			}
 			after, err := proc.Stat()
 			if err != nil {
 				return err
 			}
-			r := round{
-				value: float64(after.ResidentMemory()) / (1 << 20),
-				floor: 100 * (after.CPUTime() - before.CPUTime()) / time.Since(begin).Seconds(),
+			r := rig.Round{
+				Value: float64(after.ResidentMemory()) / (1 << 20),
+				Floor: 100 * (after.CPUTime() - before.CPUTime()) / time.Since(begin).Seconds(),
 			}
-			cfg.progress.say("sample %d of %d: %.0f MiB, %.2f %% of a core", i+1, cfg.Rounds, r.value, r.floor)
+			cfg.Say("sample %d of %d: %.0f MiB, %.2f %% of a core", i+1, cfg.Rounds, r.Value, r.Floor)
 			rounds = append(rounds, r)
 		}
 		return nil
@@ -56,8 +57,8 @@ func runIdle(ctx context.Context, cfg Config) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := summary(cfg, "% of a core", "MiB", rounds)
+	row := rig.Summarize(cfg, "% of a core", "MiB", rounds)
 	row.Ratio, row.RatioLow, row.RatioHigh = 0, 0, 0
-	row.detail("core_percent", []float64{row.Floor})
-	return []Row{*row.require(cfg.Must, target{atMost: true, must: 150, unit: " MiB"}, target{figure: "core_percent", atMost: true, must: mostCPU, unit: " %"})}, nil
+	row.AddDetail("core_percent", []float64{row.Floor})
+	return []rig.Row{*row.Require(cfg.Must, rig.Target{AtMost: true, Must: 150, Unit: " MiB"}, rig.Target{Figure: "core_percent", AtMost: true, Must: mostCPU, Unit: " %"})}, nil
 }

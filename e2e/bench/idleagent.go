@@ -18,6 +18,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/identity"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
 	ctd "github.com/escher-sched/escher/nodeagent/runtime/containerd"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
@@ -39,14 +40,14 @@ const (
 // runIdleAgent measures the memory and CPU time of an agent on its own node, with its watchdog:
 // without tasks, and with one sleeping container per task. etcd, scheduler and containerd are
 // separate processes and do not count.
-func runIdleAgent(ctx context.Context, cfg Config) ([]Row, error) {
-	var rows []Row
-	err := withCluster(ctx, cfg, func(ctx context.Context, c *cluster) error {
-		a, err := c.startAgent(ctx)
+func runIdleAgent(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
+	var rows []rig.Row
+	err := rig.WithCluster(ctx, cfg, func(ctx context.Context, c *rig.Cluster) error {
+		a, err := startAgent(ctx, c)
 		if err != nil {
 			return err
 		}
-		alone, err := a.idle(ctx, c.cfg, "idle-agent")
+		alone, err := a.idle(ctx, c.Config, "idle-agent")
 		if err != nil {
 			return err
 		}
@@ -54,8 +55,8 @@ func runIdleAgent(ctx context.Context, cfg Config) ([]Row, error) {
 		if err := a.fill(ctx, c); err != nil {
 			return err
 		}
-		full, err := a.idle(ctx, c.cfg, "idle-agent-tasks")
-		rows = []Row{alone, full}
+		full, err := a.idle(ctx, c.Config, "idle-agent-tasks")
+		rows = []rig.Row{alone, full}
 		return err
 	})
 	return rows, err
@@ -67,38 +68,38 @@ type agentMachine struct {
 	cmd    *exec.Cmd
 	ended  chan struct{}
 	client *controlplane.Client
-	said   tail
+	said   rig.Tail
 }
 
 // startAgent starts a scheduler and an agent, which end with the cluster, and returns when the
 // agent is ready.
-func (c *cluster) startAgent(ctx context.Context) (*agentMachine, error) {
-	cluster, err := identity.MakeClusterID(ctx, c.store)
+func startAgent(ctx context.Context, c *rig.Cluster) (*agentMachine, error) {
+	cluster, err := identity.MakeClusterID(ctx, c.Store)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.startScheduler(roleScheduler, false); err != nil {
+	if _, err := c.StartScheduler(rig.RoleScheduler, false); err != nil {
 		return nil, err
 	}
 	// Socket paths must be short.
-	dir, err := os.MkdirTemp(c.cfg.Dir, "agent-")
+	dir, err := os.MkdirTemp(c.Config.Dir, "agent-")
 	if err != nil {
-		return nil, types.Errorf(types.Precondition, "make a directory in %s: %w", c.cfg.Dir, err)
+		return nil, types.Errorf(types.Precondition, "make a directory in %s: %w", c.Config.Dir, err)
 	}
-	c.atEnd = append(c.atEnd, func() error { return os.RemoveAll(dir) })
-	address, err := c.startContainerd(ctx, dir, cluster)
+	c.AtEnd(func() error { return os.RemoveAll(dir) })
+	address, err := startContainerd(ctx, c, dir, cluster)
 	if err != nil {
 		return nil, err
 	}
 	a := &agentMachine{dir: dir, ended: make(chan struct{})}
-	if a.client, err = controlplane.New(c.store, ns); err != nil {
+	if a.client, err = controlplane.New(c.Store, rig.Namespace); err != nil {
 		return nil, err
 	}
 	return a, a.start(ctx, c, address)
 }
 
 // startContainerd runs a containerd until the cluster ends, which removes it completely.
-func (c *cluster) startContainerd(ctx context.Context, dir, cluster string) (address string, err error) {
+func startContainerd(ctx context.Context, c *rig.Cluster, dir, cluster string) (address string, err error) {
 	d, err := daemon.Ensure(ctx, daemon.Config{Dir: filepath.Join(dir, "c"), Logger: zap.NewNop()})
 	if err != nil {
 		return "", err
@@ -106,9 +107,9 @@ func (c *cluster) startContainerd(ctx context.Context, dir, cluster string) (add
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
-	c.atEnd = append(c.atEnd, func() error {
+	c.AtEnd(func() error {
 		defer stop()
-		last, cancel := context.WithTimeout(context.Background(), stopWait)
+		last, cancel := context.WithTimeout(context.Background(), rig.StopWait)
 		defer cancel()
 		err := purge(last, d.Address(), cluster)
 		stop()
@@ -132,9 +133,9 @@ func purge(ctx context.Context, address, cluster string) error {
 }
 
 // start starts the agent.
-func (a *agentMachine) start(ctx context.Context, c *cluster, address string) error {
+func (a *agentMachine) start(ctx context.Context, c *rig.Cluster, address string) error {
 	// In its own process group, so that an interrupt does not reach it before its cluster.
-	a.cmd = exec.Command(c.cfg.Escher, "agent", "--endpoints", c.endpoint, "--node", agentNode, "--state-dir", filepath.Join(a.dir, "s"),
+	a.cmd = exec.Command(c.Config.Escher, "agent", "--endpoints", c.Endpoint, "--node", agentNode, "--state-dir", filepath.Join(a.dir, "s"),
 		"--containerd", address, "--listen", "127.0.0.1:0", "--capacity", "cpu=1000,memory=1Ti", "--log-level", "error")
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	a.cmd.Stderr = &a.said
@@ -142,13 +143,13 @@ func (a *agentMachine) start(ctx context.Context, c *cluster, address string) er
 	if err != nil {
 		return err
 	}
-	c.cfg.progress.say("starting %s", strings.Join(a.cmd.Args, " "))
+	c.Config.Say("starting %s", strings.Join(a.cmd.Args, " "))
 	if err := a.cmd.Start(); err != nil {
-		return types.Errorf(types.Precondition, "run %s: %w", c.cfg.Escher, err)
+		return types.Errorf(types.Precondition, "run %s: %w", c.Config.Escher, err)
 	}
 	ready := make(chan struct{})
 	go a.listen(out, ready)
-	c.atEnd = append(c.atEnd, a.stop)
+	c.AtEnd(a.stop)
 	select {
 	case <-ready:
 		return a.load(ctx, c)
@@ -177,35 +178,35 @@ func (a *agentMachine) stop() error {
 	select {
 	case <-a.ended:
 		return nil // it may have ended before
-	case <-time.After(stopWait):
+	case <-time.After(rig.StopWait):
 		return errors.Join(err, a.cmd.Process.Kill())
 	}
 }
 
 // load gives the node the image.
-func (a *agentMachine) load(ctx context.Context, c *cluster) error {
-	files, err := tinyFiles(a.dir)
+func (a *agentMachine) load(ctx context.Context, c *rig.Cluster) error {
+	files, err := rig.TinyFiles(a.dir)
 	if err != nil {
 		return err
 	}
-	node, err := nodeapi.Dialer{Store: c.store}.Dial(ctx, agentNode)
+	node, err := nodeapi.Dialer{Store: c.Store}.Dial(ctx, agentNode)
 	if err != nil {
 		return err
 	}
 	defer node.Close()
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(image.Write(w, image.Spec{Name: tinyImage, Files: files})) }()
+	go func() { w.CloseWithError(image.Write(w, image.Spec{Name: rig.TinyImage, Files: files})) }()
 	_, err = node.Load(ctx, r)
 	return errors.Join(err, r.Close())
 }
 
 // fill runs the configured number of sleeping tasks.
-func (a *agentMachine) fill(ctx context.Context, c *cluster) error {
-	all := make([]controlplane.Submission, c.cfg.Tasks)
+func (a *agentMachine) fill(ctx context.Context, c *rig.Cluster) error {
+	all := make([]controlplane.Submission, c.Config.Tasks)
 	for i := range all {
-		all[i] = task("pause")
+		all[i] = rig.TinyTask("pause")
 	}
-	c.cfg.progress.say("starting %d containers", len(all))
+	c.Config.Say("starting %d containers", len(all))
 	launched, err := a.client.LaunchJob(ctx, controlplane.Job{Name: "pause", Tasks: all})
 	if err != nil {
 		return err
@@ -215,48 +216,48 @@ func (a *agentMachine) fill(ctx context.Context, c *cluster) error {
 }
 
 // idle leaves the agent alone and measures its usage.
-func (a *agentMachine) idle(ctx context.Context, cfg Config, name string) (Row, error) {
-	if err := sleep(ctx, agentSettle); err != nil {
-		return Row{}, err
+func (a *agentMachine) idle(ctx context.Context, cfg rig.Config, name string) (rig.Row, error) {
+	if err := rig.Sleep(ctx, agentSettle); err != nil {
+		return rig.Row{}, err
 	}
 	beside, err := a.watchdogs()
 	if err != nil {
-		return Row{}, err
+		return rig.Row{}, err
 	}
 	own := make(figureLists)
 	for i := range cfg.Rounds {
 		found, err := take(ctx, agentSample, a.cmd.Process.Pid, beside)
 		if err != nil {
-			return Row{}, err
+			return rig.Row{}, err
 		}
-		cfg.progress.say("%s, sample %d of %d: %.1f MiB, %.2f %% of a core; watchdog %.1f MiB, %.2f %%", name, i+1, cfg.Rounds,
+		cfg.Say("%s, sample %d of %d: %.1f MiB, %.2f %% of a core; watchdog %.1f MiB, %.2f %%", name, i+1, cfg.Rounds,
 			found["agent_mib"], found["agent_core_percent"], found["watchdog_mib"], found["watchdog_core_percent"])
 		own.add(found)
 	}
-	row := newRow(cfg, name, "MiB", own["agent_mib"])
+	row := rig.NewRow(cfg, name, "MiB", own["agent_mib"])
 	for figure, values := range own {
-		row.detail(figure, values)
+		row.AddDetail(figure, values)
 	}
-	return *row.require(cfg.Must, target{atMost: true, must: 60, unit: " MiB"}, target{figure: "agent_core_percent", atMost: true, must: 0.5, unit: " %"}), nil
+	return *row.Require(cfg.Must, rig.Target{AtMost: true, Must: 60, Unit: " MiB"}, rig.Target{Figure: "agent_core_percent", AtMost: true, Must: 0.5, Unit: " %"}), nil
 }
 
 // figureLists are figures of several samples, by name.
 type figureLists map[string][]float64
 
-func (l figureLists) add(f figures) {
+func (l figureLists) add(f rig.Figures) {
 	for name, x := range f {
 		l[name] = append(l[name], x)
 	}
 }
 
 // take measures the usage of the agent and the other processes for a period.
-func take(ctx context.Context, d time.Duration, agent int, beside []int) (figures, error) {
+func take(ctx context.Context, d time.Duration, agent int, beside []int) (rig.Figures, error) {
 	cpu := func() (own, others time.Duration, err error) {
-		if own, err = cpuOf(agent); err != nil {
+		if own, err = rig.CPUOf(agent); err != nil {
 			return 0, 0, err
 		}
 		for _, pid := range beside {
-			t, err := cpuOf(pid)
+			t, err := rig.CPUOf(pid)
 			if err != nil {
 				return 0, 0, err
 			}
@@ -269,7 +270,7 @@ func take(ctx context.Context, d time.Duration, agent int, beside []int) (figure
 		return nil, err
 	}
 	began := time.Now()
-	if err := sleep(ctx, d); err != nil {
+	if err := rig.Sleep(ctx, d); err != nil {
 		return nil, err
 	}
 	ownAfter, othersAfter, err := cpu()
@@ -277,7 +278,7 @@ func take(ctx context.Context, d time.Duration, agent int, beside []int) (figure
 		return nil, err
 	}
 	percent := func(t time.Duration) float64 { return 100 * t.Seconds() / time.Since(began).Seconds() }
-	found := figures{"agent_core_percent": percent(ownAfter - own), "watchdog_core_percent": percent(othersAfter - others)}
+	found := rig.Figures{"agent_core_percent": percent(ownAfter - own), "watchdog_core_percent": percent(othersAfter - others)}
 	if found["agent_mib"], err = resident(agent); err != nil {
 		return nil, err
 	}

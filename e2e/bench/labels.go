@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -15,23 +16,23 @@ const labelsOnNode = types.MaxRequests
 
 // runLabels measures the time to bind a task with requests for a hundred ephemeral resources, next
 // to one with a single request. The former may need more compares than a stock etcd allows.
-func runLabels(ctx context.Context, cfg Config) ([]Row, error) {
-	cfg.Ops = max(cfg.Ops, ownOps)
-	s, err := interleave(ctx, cfg, arm{"labels", measureLabels})
+func runLabels(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
+	cfg.Ops = max(cfg.Ops, rig.OwnOps)
+	s, err := rig.Interleave(ctx, cfg, rig.Arm{Name: "labels", Measure: measureLabels})
 	if err != nil {
 		return nil, err
 	}
-	hundred, one := s.of("labels", "hundred_p50_ms"), s.of("labels", "one_p50_ms")
-	r := newRow(cfg, "labels", "ms", hundred).over("one label", hundred, one).details(s, "labels", "hundred_p50_ms", "one_p50_ms").found(s.violations("labels"))
-	return []Row{*r.require(cfg.Must, target{figure: ratio, atMost: true, must: 1.1})}, nil
+	hundred, one := s.Of("labels", "hundred_p50_ms"), s.Of("labels", "one_p50_ms")
+	r := rig.NewRow(cfg, "labels", "ms", hundred).Over("one label", hundred, one).AddDetails(s, "labels", "hundred_p50_ms", "one_p50_ms").AddViolations(s.Violations("labels"))
+	return []rig.Row{*r.Require(cfg.Must, rig.Target{Figure: rig.Ratio, AtMost: true, Must: 1.1})}, nil
 }
 
-func measureLabels(ctx context.Context, cfg Config) (figures, error) {
-	return onNodes(ctx, cfg, func(ctx context.Context, c *cluster, client *controlplane.Client, found figures) error {
-		if err := c.loadLabels(ctx); err != nil {
+func measureLabels(ctx context.Context, cfg rig.Config) (rig.Figures, error) {
+	return onNodes(ctx, cfg, func(ctx context.Context, c *rig.Cluster, client *controlplane.Client, found rig.Figures) error {
+		if err := loadLabels(ctx, c); err != nil {
 			return err
 		}
-		if _, err := c.startScheduler(roleScheduler, false); err != nil {
+		if _, err := c.StartScheduler(rig.RoleScheduler, false); err != nil {
 			return err
 		}
 		watching, stop := context.WithCancel(ctx)
@@ -41,11 +42,11 @@ func measureLabels(ctx context.Context, cfg Config) (figures, error) {
 		g.Go(func() error {
 			defer stop()
 			<-bound // the current tasks
-			u, err := c.window(watching, func(ctx context.Context) error { return labelPairs(ctx, client, bound, cfg, found) })
+			u, err := c.Window(watching, func(ctx context.Context) error { return labelPairs(ctx, client, bound, cfg, found) })
 			if err != nil {
 				return err
 			}
-			return c.add(found, u, 2*cfg.Tasks)
+			return c.AddUsage(found, u, 2*cfg.Tasks)
 		})
 		err := g.Wait()
 		if watching.Err() != nil && ctx.Err() == nil && found["one_p50_ms"] > 0 {
@@ -56,18 +57,18 @@ func measureLabels(ctx context.Context, cfg Config) (figures, error) {
 }
 
 // labelPairs submits tasks of both kinds in turns.
-func labelPairs(ctx context.Context, client *controlplane.Client, bound <-chan string, cfg Config, found figures) error {
-	var one, hundred samplesOf
+func labelPairs(ctx context.Context, client *controlplane.Client, bound <-chan string, cfg rig.Config, found rig.Figures) error {
+	var one, hundred rig.Durations
 	for i := range cfg.Tasks {
-		for n, of := range map[int]*samplesOf{1: &one, labelsOnNode: &hundred} {
+		for n, of := range map[int]*rig.Durations{1: &one, labelsOnNode: &hundred} {
 			requests := labelled(i%cfg.Nodes, n)
-			if err := of.time(func() error { return submitOne(ctx, client, bound, requests) }); err != nil {
+			if err := of.Time(func() error { return submitOne(ctx, client, bound, requests) }); err != nil {
 				return err
 			}
 		}
 	}
-	found["one_p99_ms"], found["hundred_p99_ms"] = one.quantile(0.99), hundred.quantile(0.99)
-	found["hundred_p50_ms"], found["one_p50_ms"] = hundred.quantile(0.5), one.quantile(0.5)
+	found["one_p99_ms"], found["hundred_p99_ms"] = one.Quantile(0.99), hundred.Quantile(0.99)
+	found["hundred_p50_ms"], found["one_p50_ms"] = hundred.Quantile(0.5), one.Quantile(0.5)
 	return nil
 }
 
@@ -83,13 +84,13 @@ func labelled(node, n int) types.Requests {
 func label(node, i int) string { return fmt.Sprintf("label-%d-%d", node, i) }
 
 // loadLabels makes the resources, each on its node.
-func (c *cluster) loadLabels(ctx context.Context) error {
-	return loadAll(ctx, c.store, func(yield func(item) bool) {
-		for node := range c.cfg.Nodes {
-			name := nodeName(node)
+func loadLabels(ctx context.Context, c *rig.Cluster) error {
+	return rig.LoadAll(ctx, c.Store, func(yield func(rig.Item) bool) {
+		for node := range c.Config.Nodes {
+			name := rig.NodeName(node)
 			for i := range labelsOnNode {
-				r := &types.Resource{Capacity: types.Inf, NodeSession: c.sessions[name]}
-				if !yield(item{controlplane.ResourceKey(ns, label(node, i), name), r}) {
+				r := &types.Resource{Capacity: types.Inf, NodeSession: c.Sessions[name]}
+				if !yield(rig.Item{Key: controlplane.ResourceKey(rig.Namespace, label(node, i), name), Value: r}) {
 					return
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -26,17 +27,13 @@ const (
 	// lifecycleRoom is the ratio of capacity to concurrent tasks: with tasks coming and going, no
 	// capacity is kept for large ones.
 	lifecycleRoom = 4
-	// lifecycleKeep is how long finished tasks are kept, and lifecycleCompact the compaction
-	// interval: short enough for all of it to happen within the measurement.
-	lifecycleKeep    = 8 * time.Second
-	lifecycleCompact = 4 * time.Second
 	// flat bounds the growth of the database in the last third over the one before: its content
 	// goes up and down with compaction.
 	flat = 1.1
 )
 
 // lifecycleFor returns the duration of the measurement, and of the warm-up before it.
-func lifecycleFor(cfg Config) (warm, measured time.Duration) {
+func lifecycleFor(cfg rig.Config) (warm, measured time.Duration) {
 	if cfg.Quick {
 		return 14 * time.Second, 12 * time.Second
 	}
@@ -45,60 +42,47 @@ func lifecycleFor(cfg Config) (warm, measured time.Duration) {
 
 // runLifecycle measures how many tasks per second a cluster takes from submission to the removal of
 // all their keys: hollow agents run them, the collector removes them, and history is compacted.
-func runLifecycle(ctx context.Context, cfg Config) ([]Row, error) {
+func runLifecycle(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
 	warm, measured := lifecycleFor(cfg)
-	s, err := interleave(ctx, cfg, arm{"lifecycle", lifecycleArm(warm, measured)})
+	s, err := rig.Interleave(ctx, cfg, rig.Arm{Name: "lifecycle", Measure: lifecycleArm(warm, measured)})
 	if err != nil {
 		return nil, err
 	}
-	r := newRow(cfg, "lifecycle", "tasks/s", s.of("lifecycle", rate)).details(s, "lifecycle", rate).found(s.violations("lifecycle"))
-	return []Row{*r.require(cfg.Must, target{must: 3000, aim: 6000, unit: "/s"},
-		target{figure: "key_writes", atMost: true, must: audit.MaxKeyWrites, aim: 11, unit: " key-writes"},
-		target{figure: "database_growth", atMost: true, must: flat, unit: "x database"})}, nil
+	r := rig.NewRow(cfg, "lifecycle", "tasks/s", s.Of("lifecycle", rig.Rate)).AddDetails(s, "lifecycle", rig.Rate).AddViolations(s.Violations("lifecycle"))
+	return []rig.Row{*r.Require(cfg.Must, rig.Target{Must: 3000, Aim: 6000, Unit: "/s"},
+		rig.Target{Figure: "key_writes", AtMost: true, Must: audit.MaxKeyWrites, Aim: 11, Unit: " key-writes"},
+		rig.Target{Figure: "database_growth", AtMost: true, Must: flat, Unit: "x database"})}, nil
 }
 
 // lifecycleArm measures for a period, after a warm-up.
-func lifecycleArm(warm, measured time.Duration) func(context.Context, Config) (figures, error) {
-	return func(ctx context.Context, cfg Config) (figures, error) {
+func lifecycleArm(warm, measured time.Duration) func(context.Context, rig.Config) (rig.Figures, error) {
+	return func(ctx context.Context, cfg rig.Config) (rig.Figures, error) {
 		return measureLifecycle(ctx, cfg, warm, measured)
 	}
 }
 
-func measureLifecycle(ctx context.Context, cfg Config, warm, measured time.Duration) (figures, error) {
-	return onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) error {
+func measureLifecycle(ctx context.Context, cfg rig.Config, warm, measured time.Duration) (rig.Figures, error) {
+	return rig.OnCluster(ctx, cfg, func(ctx context.Context, c *rig.Cluster, found rig.Figures) error {
 		h, err := newSparse(cfg, lifecycleRoom)
 		if err != nil {
 			return err
 		}
-		h.absent = true // their agents begin the sessions
-		if err := c.loadNodes(ctx, h); err != nil {
+		h.Absent = true // their agents begin the sessions
+		if err := c.LoadNodes(ctx, h); err != nil {
 			return err
 		}
-		names := make([]string, len(h.nodes))
+		names := make([]string, len(h.Nodes))
 		for i := range names {
-			names[i] = nodeName(i)
+			names[i] = rig.NodeName(i)
 		}
-		if err := c.startCollector(ctx); err != nil {
+		if err := c.StartCollector(ctx); err != nil {
 			return err
 		}
-		if _, err := c.startScheduler(roleScheduler, false); err != nil {
+		if _, err := c.StartScheduler(rig.RoleScheduler, false); err != nil {
 			return err
 		}
-		return c.withAgents(ctx, names, exponential(lifecycleRun), func(ctx context.Context) error { return c.live(ctx, h, warm, measured, found) })
+		return c.WithAgents(ctx, names, exponential(lifecycleRun), func(ctx context.Context) error { return keepBusy(ctx, c, h, warm, measured, found) })
 	})
-}
-
-// startCollector starts the collector, which keeps finished tasks briefly.
-func (c *cluster) startCollector(ctx context.Context) error {
-	policy := server.DefaultPolicy()
-	policy.Interval, policy.KeepMin, policy.KeepAge = lifecycleCompact, lifecycleKeep, lifecycleKeep
-	policy.SpecGrace, policy.OrphanGrace = time.Minute, time.Minute
-	p, err := c.start(roleCollector, roleCollector, roleConfig{Endpoint: c.endpoint, Ops: c.cfg.Ops, Policy: &policy})
-	if err != nil {
-		return err
-	}
-	_, err = p.ready(ctx)
-	return err
 }
 
 // exponential returns run times with the given mean.
@@ -112,31 +96,31 @@ func exponential(mean time.Duration) func(controlplane.Key, *types.Binding) time
 	}
 }
 
-// live submits as much as finishes, and measures after a warm-up.
-func (c *cluster) live(ctx context.Context, h *hollow, warm, measured time.Duration, found figures) error {
+// keepBusy submits as much as finishes, and measures after a warm-up.
+func keepBusy(ctx context.Context, c *rig.Cluster, h *rig.Hollow, warm, measured time.Duration, found rig.Figures) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var ended atomic.Int64
-	_, err := c.watch(ctx, controlplane.Prefix(controlplane.Statuses), func(b controlplane.Batch) { ended.Add(endedIn(b)) })
+	_, err := c.Watch(ctx, controlplane.Prefix(controlplane.Statuses), func(b controlplane.Batch) { ended.Add(endedIn(b)) })
 	if err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range lifecycleClients {
-		g.Go(func() error { return c.submitJobs(ctx, h, i, &ended) })
+		g.Go(func() error { return submitJobs(ctx, c, h, i, &ended) })
 	}
 	g.Go(func() error {
 		defer stop()
-		if err := sleep(ctx, warm); err != nil {
+		if err := rig.Sleep(ctx, warm); err != nil {
 			return err
 		}
-		u, err := c.window(ctx, func(ctx context.Context) error { return c.steady(ctx, &ended, measured, found) })
+		u, err := c.Window(ctx, func(ctx context.Context) error { return countSteady(ctx, c, &ended, measured, found) })
 		if err != nil {
 			return err
 		}
-		return c.add(found, u, int(found[rate]*u.wall.Seconds()))
+		return c.AddUsage(found, u, int(found[rig.Rate]*u.Wall.Seconds()))
 	})
-	if err := g.Wait(); found[rate] == 0 || err != nil && ctx.Err() == nil {
+	if err := g.Wait(); found[rig.Rate] == 0 || err != nil && ctx.Err() == nil {
 		return err
 	}
 	return nil
@@ -158,23 +142,23 @@ func endedIn(b controlplane.Batch) (n int64) {
 
 // submitJobs submits jobs one by one, enough to keep each node busy and no more: with a faster
 // client, jobs would only wait for nodes.
-func (c *cluster) submitJobs(ctx context.Context, h *hollow, number int, ended *atomic.Int64) error {
-	client, err := controlplane.New(c.store, ns)
+func submitJobs(ctx context.Context, c *rig.Cluster, h *rig.Hollow, number int, ended *atomic.Int64) error {
+	client, err := controlplane.New(c.Store, rig.Namespace)
 	if err != nil {
 		return err
 	}
 	spec := &types.Spec{Image: "escher.local/bench:latest", Command: []string{"true"}}
-	most := max(1, int64(len(h.tasks)/lifecycleClients))
+	most := max(1, int64(len(h.Tasks)/lifecycleClients))
 	size := min(lifecycleTasks, most)
 	for n := int64(0); ; n++ {
 		for n*size-ended.Load()/lifecycleClients > most-size {
-			if err := sleep(ctx, 2*time.Millisecond); err != nil {
+			if err := rig.Sleep(ctx, 2*time.Millisecond); err != nil {
 				return err
 			}
 		}
 		tasks := make([]controlplane.Submission, size)
 		for i := range tasks {
-			shape := h.shapes[h.tasks[(int(n*size)+i)%len(h.tasks)]]
+			shape := h.Shapes[h.Tasks[(int(n*size)+i)%len(h.Tasks)]]
 			tasks[i] = controlplane.Submission{Task: types.Task{Name: "bench", Requests: shape}, Spec: spec}
 		}
 		if _, err := client.LaunchJob(ctx, controlplane.Job{Name: fmt.Sprintf("bench-%d", number), Tasks: tasks}); err != nil {
@@ -183,42 +167,43 @@ func (c *cluster) submitJobs(ctx context.Context, h *hollow, number int, ended *
 	}
 }
 
-// steady counts for a period.
-func (c *cluster) steady(ctx context.Context, ended *atomic.Int64, measured time.Duration, found figures) error {
-	before, err := c.etcdCounted(ctx)
+// countSteady counts for a period.
+func countSteady(ctx context.Context, c *rig.Cluster, ended *atomic.Int64, measured time.Duration, found rig.Figures) error {
+	before, err := c.EtcdCounters(ctx)
 	if err != nil {
 		return err
 	}
 	tasks, began := ended.Load(), time.Now()
 	third := measured / 3
-	if err := sleep(ctx, third); err != nil {
+	if err := rig.Sleep(ctx, third); err != nil {
 		return err
 	}
-	first, err := c.largest(ctx, third)
+	first, err := largestDatabase(ctx, c, third)
 	if err != nil {
 		return err
 	}
-	second, err := c.largest(ctx, third)
+	second, err := largestDatabase(ctx, c, third)
 	if err != nil {
 		return err
 	}
 	done := float64(ended.Load() - tasks)
-	found[rate] = done / time.Since(began).Seconds()
-	after, err := c.etcdCounted(ctx)
+	found[rig.Rate] = done / time.Since(began).Seconds()
+	after, err := c.EtcdCounters(ctx)
 	if err != nil {
 		return err
 	}
 	each := func(name string) float64 { return (after[name] - before[name]) / max(1, done) }
-	found["key_writes"] = each(etcdPuts) + each(etcdDeletes)
-	found["txns"], found["compares"] = each(etcdEntries), each(etcdReads)
+	found["key_writes"] = each(rig.EtcdPuts) + each(rig.EtcdDeletes)
+	found["txns"], found["compares"] = each(rig.EtcdEntries), each(rig.EtcdReads)
 	found["database_third_mib"], found["database_end_mib"] = first, second
 	found["database_growth"] = second / first
 	return nil
 }
 
-// largest returns the largest size of the database within a period, history included, in MiB.
-func (c *cluster) largest(ctx context.Context, within time.Duration) (float64, error) {
-	maint := server.NewMaintenance(c.store.Client(), 0)
+// largestDatabase returns the largest size of the database within a period, history included, in
+// MiB.
+func largestDatabase(ctx context.Context, c *rig.Cluster, within time.Duration) (float64, error) {
+	maint := server.NewMaintenance(c.Store.Client(), 0)
 	most := int64(0)
 	for end := time.Now().Add(within); time.Now().Before(end); {
 		usage, err := maint.Usage(ctx)
@@ -226,7 +211,7 @@ func (c *cluster) largest(ctx context.Context, within time.Duration) (float64, e
 			return 0, err
 		}
 		most = max(most, usage.InUse)
-		if err := sleep(ctx, min(time.Second/2, max(0, time.Until(end)))); err != nil {
+		if err := rig.Sleep(ctx, min(time.Second/2, max(0, time.Until(end)))); err != nil {
 			return 0, err
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/e2e/bench/alphazero"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -47,15 +49,15 @@ func obeyCommand(ctx context.Context, args []string, executable func() (string, 
 			return types.Errorf(types.Internal, "find this program: %w", err)
 		}
 		return measure(ctx, self, in, out, problems)
-	case len(args) == 2 && args[0] == RoleCommand:
-		return RunRole(ctx, args[1], in, out)
+	case len(args) == 2 && args[0] == rig.RoleCommand:
+		return rig.RunRole(ctx, args[1], in, out, alphazero.Parts())
 	}
 	return types.Errorf(types.Invalid, "command: this program is for escher bench to start: see escher bench --help")
 }
 
 // measure runs the configured scenario and prints its rows.
 func measure(ctx context.Context, self string, in io.Reader, out, problems io.Writer) error {
-	var cfg Config
+	var cfg rig.Config
 	d := json.NewDecoder(in)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&cfg); err != nil {
@@ -63,9 +65,9 @@ func measure(ctx context.Context, self string, in io.Reader, out, problems io.Wr
 	}
 	cfg.Self, cfg.Progress, cfg.Log = self, problems, zap.NewNop()
 	rows, err := Run(ctx, cfg)
-	write := WriteTable
+	write := rig.WriteTable
 	if cfg.JSON {
-		write = WriteJSON
+		write = rig.WriteJSON
 	}
 	if len(rows) > 0 {
 		if err := write(out, rows); err != nil {
@@ -75,5 +77,5 @@ func measure(ctx context.Context, self string, in io.Reader, out, problems io.Wr
 	if err != nil {
 		return err
 	}
-	return Violated(rows)
+	return rig.Violated(rows)
 }

@@ -6,39 +6,40 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
 // runMemory measures the peak memory of a scheduler with many live tasks: bound in one row; in
 // another waiting, each for a missing resource of its own.
-func runMemory(ctx context.Context, cfg Config) ([]Row, error) {
-	arms := []arm{
-		{"memory-bound", memoryArm(func(ctx context.Context, c *cluster) error {
-			_, err := c.loadBound(ctx, c.cfg.Nodes, c.cfg.Tasks)
+func runMemory(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
+	arms := []rig.Arm{
+		{Name: "memory-bound", Measure: memoryArm(func(ctx context.Context, c *rig.Cluster) error {
+			_, err := loadBound(ctx, c, c.Config.Nodes, c.Config.Tasks)
 			return err
 		})},
-		{"memory-waiting", memoryArm(func(ctx context.Context, c *cluster) error {
-			h, err := newHollow(c.cfg)
+		{Name: "memory-waiting", Measure: memoryArm(func(ctx context.Context, c *rig.Cluster) error {
+			h, err := rig.NewHollow(c.Config)
 			if err != nil {
 				return err
 			}
-			if err := c.loadNodes(ctx, h); err != nil {
+			if err := c.LoadNodes(ctx, h); err != nil {
 				return err
 			}
-			if err := c.loadTasks(ctx, h, waitForOwn); err != nil {
+			if err := c.LoadTasks(ctx, h, waitForOwn); err != nil {
 				return err
 			}
-			return c.putJob(ctx, ns, "bench", c.cfg.Tasks)
+			return putJob(ctx, c, rig.Namespace, "bench", c.Config.Tasks)
 		})},
 	}
-	s, err := interleave(ctx, cfg, arms...)
+	s, err := rig.Interleave(ctx, cfg, arms...)
 	if err != nil {
 		return nil, err
 	}
-	var rows []Row
+	var rows []rig.Row
 	for _, a := range arms {
-		r := newRow(cfg, a.name, "MiB", s.of(a.name, "scheduler_most_mib")).details(s, a.name).found(s.violations(a.name))
-		rows = append(rows, *r.require(cfg.Must, target{atMost: true, must: 2048, aim: 1024, unit: " MiB"}))
+		r := rig.NewRow(cfg, a.Name, "MiB", s.Of(a.Name, "scheduler_most_mib")).AddDetails(s, a.Name).AddViolations(s.Violations(a.Name))
+		rows = append(rows, *r.Require(cfg.Must, rig.Target{AtMost: true, Must: 2048, Aim: 1024, Unit: " MiB"}))
 	}
 	return rows, nil
 }
@@ -51,41 +52,41 @@ func waitForOwn(i int, t *types.Task) {
 // settled is how long a scheduler is left alone before its memory is read.
 const settled = 2 * time.Second
 
-func memoryArm(load func(context.Context, *cluster) error) func(context.Context, Config) (figures, error) {
-	return func(ctx context.Context, cfg Config) (figures, error) {
-		return onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) (err error) {
+func memoryArm(load func(context.Context, *rig.Cluster) error) func(context.Context, rig.Config) (rig.Figures, error) {
+	return func(ctx context.Context, cfg rig.Config) (rig.Figures, error) {
+		return rig.OnCluster(ctx, cfg, func(ctx context.Context, c *rig.Cluster, found rig.Figures) (err error) {
 			if err := load(ctx, c); err != nil {
 				return err
 			}
-			if _, found[firstBinding], err = c.untilFirst(ctx); err != nil {
+			if _, found[firstBinding], err = untilFirst(ctx, c); err != nil {
 				return err
 			}
-			if err := sleep(ctx, settled); err != nil {
+			if err := rig.Sleep(ctx, settled); err != nil {
 				return err
 			}
 			// Waking it shows its memory when something happens.
-			if err := c.probeAgain(ctx); err != nil {
+			if err := probeAgain(ctx, c); err != nil {
 				return err
 			}
-			return c.memory(found)
+			return c.AddMemory(found)
 		})
 	}
 }
 
 // probeAgain submits some more tasks, and waits until they are bound.
-func (c *cluster) probeAgain(ctx context.Context) error {
+func probeAgain(ctx context.Context, c *rig.Cluster) error {
 	const n = 100
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	bound, err := c.watch(watching, controlplane.Prefix(controlplane.Bindings), nil)
+	bound, err := c.Watch(watching, controlplane.Prefix(controlplane.Bindings), nil)
 	if err != nil {
 		return err
 	}
 	for i := range n {
-		if err := c.putProbe(ctx, fmt.Sprintf("probe-%d", i)); err != nil {
+		if err := putProbe(ctx, c, fmt.Sprintf("probe-%d", i)); err != nil {
 			return err
 		}
 	}
-	_, err = bound.until(ctx, controlplane.Bindings, n)
+	_, err = bound.Until(ctx, controlplane.Bindings, n)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -19,18 +20,18 @@ const (
 
 // rawPuts adds how many single puts of the size of a task etcd takes per second, and the duration
 // of one with nothing else in flight.
-func (c *cluster) rawPuts(ctx context.Context, found figures) error {
-	value := types.Encode(1, &types.Task{Name: "bench", Job: "bench", Spec: specDigest, Submitted: 1})
+func rawPuts(ctx context.Context, c *rig.Cluster, found rig.Figures) error {
+	value := types.Encode(1, &types.Task{Name: "bench", Job: "bench", Spec: rig.SpecDigest, Submitted: 1})
 	put := func(i int) error {
-		_, err := c.store.Client().Put(ctx, floorRoot+"put/"+strconv.Itoa(i), string(value))
+		_, err := c.Store.Client().Put(ctx, rig.FloorRoot+"put/"+strconv.Itoa(i), string(value))
 		return err
 	}
 	alone, err := times(putsInPair, put)
 	if err != nil {
 		return err
 	}
-	found["put_p50_ms"] = quantile(alone, 0.5)
-	n := max(rawInFlight, min(20_000, c.cfg.Tasks))
+	found["put_p50_ms"] = rig.Quantile(alone, 0.5)
+	n := max(rawInFlight, min(20_000, c.Config.Tasks))
 	var g errgroup.Group
 	began := time.Now()
 	for first := range rawInFlight {

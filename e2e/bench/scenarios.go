@@ -1,14 +1,19 @@
 package bench
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/e2e/bench/alphazero"
+	"github.com/escher-sched/escher/e2e/bench/fgd"
+	"github.com/escher-sched/escher/e2e/bench/gang"
+	"github.com/escher-sched/escher/e2e/bench/hfs"
+	"github.com/escher-sched/escher/e2e/bench/migration"
+	"github.com/escher-sched/escher/e2e/bench/philly"
+	"github.com/escher-sched/escher/e2e/bench/replay"
+	"github.com/escher-sched/escher/e2e/bench/rig"
+	"github.com/escher-sched/escher/e2e/bench/wordcount"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -16,58 +21,58 @@ import (
 const allScenarios = "all"
 
 // scenarios are all scenarios, with their default sizes.
-func scenarios() []scenario {
-	return append([]scenario{
-		{name: "bind", about: "tasks a second, from all of them pending to the last one durably bound",
-			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runBind},
-		{name: "ephemeral", about: "bind, each task asking for one of as many ephemeral resources as there are nodes",
-			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runEphemeral},
-		{name: "quota", about: "bind, all tasks of the namespace drawing on one cluster-wide resource",
-			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runQuota},
-		{name: "gangs8", about: "gangs of 8 with a device each, granted and bound, a second; anywhere, and in one rack each",
-			full: size{5000, 36_000, 5}, quick: size{250, 1800, 3}, run: runGangs},
-		{name: "growth", about: "processor time of the scheduler for each task, over that on a hundredth of the nodes",
-			full: size{10_000, 100_000, 5}, quick: size{1000, 10_000, 3}, run: runGrowth},
-		{name: "waiting", about: "bind, while ten times as many tasks wait for what does not exist",
-			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runWaiting},
-		{name: "wake", about: "tasks a second that waited among ten times as many, each for a resource that is set now",
-			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runWake},
-		{name: "schedulers", about: "bind, by 1, 2 and 4 schedulers at once",
-			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runSchedulers},
-		{name: "agents", about: "bind, while an agent for each node watches and renews its session",
-			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 3}, run: runAgents},
-		{name: "submit", about: "from submitting a task to seeing it bound, idle; beside one put of etcd",
-			full: size{3, 20, 15}, quick: size{3, 10, 3}, run: runSubmit},
-		{name: "start", about: "from submitting a task to seeing it run; beside containerd's client", containers: true,
-			full: size{1, 1, 15}, quick: size{1, 1, 5}, run: runStart},
-		{name: "tasks", about: `tasks of "true" a second, to the end; beside containerd's client`, containers: true,
-			full: size{3, 500, 15}, quick: size{3, 50, 1}, run: runTasks},
-		{name: "idle", about: "memory and processor time of a cluster on which nothing runs", containers: true,
-			full: size{1, 1, 15}, quick: size{1, 1, 5}, run: runIdle},
-		{name: "idle-agent", about: "memory and processor time of an agent with a node of its own: alone, and with sleeping containers", containers: true,
-			full: size{1, 50, 5}, quick: size{1, 10, 1}, run: runIdleAgent},
-	}, slices.Concat(liveScenarios(), policyScenarios(), shareScenarios(), moveScenarios(), packScenarios(), localityScenarios(), alphaScenarios())...)
+func scenarios() []rig.Scenario {
+	return append([]rig.Scenario{
+		{Name: "bind", About: "tasks a second, from all of them pending to the last one durably bound",
+			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 5000, Rounds: 3}, Run: runBind},
+		{Name: "ephemeral", About: "bind, each task asking for one of as many ephemeral resources as there are nodes",
+			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 5000, Rounds: 3}, Run: runEphemeral},
+		{Name: "quota", About: "bind, all tasks of the namespace drawing on one cluster-wide resource",
+			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 5000, Rounds: 3}, Run: runQuota},
+		{Name: "gangs8", About: "gangs of 8 with a device each, granted and bound, a second; anywhere, and in one rack each",
+			Full: rig.Size{Nodes: 5000, Tasks: 36_000, Rounds: 5}, Quick: rig.Size{Nodes: 250, Tasks: 1800, Rounds: 3}, Run: runGangs},
+		{Name: "growth", About: "processor time of the scheduler for each task, over that on a hundredth of the nodes",
+			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 1000, Tasks: 10_000, Rounds: 3}, Run: runGrowth},
+		{Name: "waiting", About: "bind, while ten times as many tasks wait for what does not exist",
+			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 5000, Rounds: 3}, Run: runWaiting},
+		{Name: "wake", About: "tasks a second that waited among ten times as many, each for a resource that is set now",
+			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 5000, Rounds: 3}, Run: runWake},
+		{Name: "schedulers", About: "bind, by 1, 2 and 4 schedulers at once",
+			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 5000, Rounds: 3}, Run: runSchedulers},
+		{Name: "agents", About: "bind, while an agent for each node watches and renews its session",
+			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 5000, Rounds: 3}, Run: runAgents},
+		{Name: "submit", About: "from submitting a task to seeing it bound, idle; beside one put of etcd",
+			Full: rig.Size{Nodes: 3, Tasks: 20, Rounds: 15}, Quick: rig.Size{Nodes: 3, Tasks: 10, Rounds: 3}, Run: runSubmit},
+		{Name: "start", About: "from submitting a task to seeing it run; beside containerd's client", Containers: true,
+			Full: rig.Size{Nodes: 1, Tasks: 1, Rounds: 15}, Quick: rig.Size{Nodes: 1, Tasks: 1, Rounds: 5}, Run: runStart},
+		{Name: "tasks", About: `tasks of "true" a second, to the end; beside containerd's client`, Containers: true,
+			Full: rig.Size{Nodes: 3, Tasks: 500, Rounds: 15}, Quick: rig.Size{Nodes: 3, Tasks: 50, Rounds: 1}, Run: runTasks},
+		{Name: "idle", About: "memory and processor time of a cluster on which nothing runs", Containers: true,
+			Full: rig.Size{Nodes: 1, Tasks: 1, Rounds: 15}, Quick: rig.Size{Nodes: 1, Tasks: 1, Rounds: 5}, Run: runIdle},
+		{Name: "idle-agent", About: "memory and processor time of an agent with a node of its own: alone, and with sleeping containers", Containers: true,
+			Full: rig.Size{Nodes: 1, Tasks: 50, Rounds: 5}, Quick: rig.Size{Nodes: 1, Tasks: 10, Rounds: 1}, Run: runIdleAgent},
+	}, slices.Concat(liveScenarios(), gang.Scenarios(), hfs.Scenarios(), migration.Scenarios(), fgd.Scenarios(), philly.Scenarios(), wordcount.Scenarios(), alphazero.Scenarios())...)
 }
 
 // liveScenarios are about tasks and schedulers apart from binding speed.
-func liveScenarios() []scenario {
-	return []scenario{
-		{name: "lifecycle", about: "tasks a second from their submission to the removal of what is left of them, sustained",
-			full: size{200, 2000, 3}, quick: size{50, 500, 1}, run: runLifecycle},
-		{name: "latency", about: "from submitting a task to seeing it bound, at 100 tasks a second; beside one put of etcd",
-			full: size{10_000, 6000, 5}, quick: size{500, 500, 3}, run: runLatency},
-		{name: "setresource", about: "setting one ephemeral resource, beside one put of etcd; and a thousand in one call",
-			full: size{50, 1000, 5}, quick: size{50, 300, 3}, run: runSetResource},
-		{name: "labels", about: "from submitting a task that asks for 100 ephemeral resources to seeing it bound; beside one of 1",
-			full: size{100, 500, 5}, quick: size{100, 100, 3}, run: runLabels},
-		{name: "unrelated", about: "binding a job while 100,000 resources are there that it does not ask for; beside none",
-			full: size{1000, 10_000, 5}, quick: size{100, 1000, 3}, run: runUnrelated},
-		{name: "restart", about: "from the start of a scheduler to its first binding, where a million tasks are bound",
-			full: size{10_000, 1_000_000, 3}, quick: size{500, 20_000, 2}, run: runRestart},
-		{name: "takeover", about: "from the end of a scheduler, kill -9, to the next binding, by another one",
-			full: size{10_000, 100_000, 5}, quick: size{500, 5000, 2}, run: runTakeover},
-		{name: "memory", about: "the most memory that a scheduler has with a million tasks bound, and with as many waiting",
-			full: size{10_000, 1_000_000, 1}, quick: size{500, 20_000, 1}, run: runMemory},
+func liveScenarios() []rig.Scenario {
+	return []rig.Scenario{
+		{Name: "lifecycle", About: "tasks a second from their submission to the removal of what is left of them, sustained",
+			Full: rig.Size{Nodes: 200, Tasks: 2000, Rounds: 3}, Quick: rig.Size{Nodes: 50, Tasks: 500, Rounds: 1}, Run: runLifecycle},
+		{Name: "latency", About: "from submitting a task to seeing it bound, at 100 tasks a second; beside one put of etcd",
+			Full: rig.Size{Nodes: 10_000, Tasks: 6000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 500, Rounds: 3}, Run: runLatency},
+		{Name: "setresource", About: "setting one ephemeral resource, beside one put of etcd; and a thousand in one call",
+			Full: rig.Size{Nodes: 50, Tasks: 1000, Rounds: 5}, Quick: rig.Size{Nodes: 50, Tasks: 300, Rounds: 3}, Run: runSetResource},
+		{Name: "labels", About: "from submitting a task that asks for 100 ephemeral resources to seeing it bound; beside one of 1",
+			Full: rig.Size{Nodes: 100, Tasks: 500, Rounds: 5}, Quick: rig.Size{Nodes: 100, Tasks: 100, Rounds: 3}, Run: runLabels},
+		{Name: "unrelated", About: "binding a job while 100,000 resources are there that it does not ask for; beside none",
+			Full: rig.Size{Nodes: 1000, Tasks: 10_000, Rounds: 5}, Quick: rig.Size{Nodes: 100, Tasks: 1000, Rounds: 3}, Run: runUnrelated},
+		{Name: "restart", About: "from the start of a scheduler to its first binding, where a million tasks are bound",
+			Full: rig.Size{Nodes: 10_000, Tasks: 1_000_000, Rounds: 3}, Quick: rig.Size{Nodes: 500, Tasks: 20_000, Rounds: 2}, Run: runRestart},
+		{Name: "takeover", About: "from the end of a scheduler, kill -9, to the next binding, by another one",
+			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 5000, Rounds: 2}, Run: runTakeover},
+		{Name: "memory", About: "the most memory that a scheduler has with a million tasks bound, and with as many waiting",
+			Full: rig.Size{Nodes: 10_000, Tasks: 1_000_000, Rounds: 1}, Quick: rig.Size{Nodes: 500, Tasks: 20_000, Rounds: 1}, Run: runMemory},
 	}
 }
 
@@ -75,24 +80,24 @@ func liveScenarios() []scenario {
 func Scenarios() [][2]string {
 	var names [][2]string
 	for _, s := range scenarios() {
-		names = append(names, [2]string{s.name, s.about})
+		names = append(names, [2]string{s.Name, s.About})
 	}
 	return names
 }
 
 // chosen returns the scenarios that the configuration names.
-func (c Config) chosen() ([]scenario, error) {
+func chosen(c rig.Config) ([]rig.Scenario, error) {
 	if c.Trace != "" && c.Scenario != "" {
 		return nil, types.Errorf(types.Invalid, "trace: %q is a workload to replay, and scenario %s is something else to measure: give one of them", c.Trace, c.Scenario)
 	}
 	if c.Trace != "" {
-		return []scenario{traceScenario()}, nil
+		return []rig.Scenario{replay.Scenario()}, nil
 	}
 	var names []string
-	var out []scenario
+	var out []rig.Scenario
 	for _, s := range scenarios() {
-		names = append(names, s.name)
-		if s.name == c.Scenario || c.Scenario == allScenarios && !s.containers {
+		names = append(names, s.Name)
+		if s.Name == c.Scenario || c.Scenario == allScenarios && !s.Containers {
 			out = append(out, s)
 		}
 	}
@@ -102,71 +107,11 @@ func (c Config) chosen() ([]scenario, error) {
 	return out, nil
 }
 
-// of returns the configuration for a scenario, with its defaults filled in.
-func (c Config) of(s scenario) (Config, error) {
-	usual := s.full
-	if c.Quick {
-		usual = s.quick
-	}
-	c.Scenario, c.label = s.name, s.name
-	c.Nodes, c.Tasks, c.Rounds = cmp.Or(c.Nodes, usual.nodes), cmp.Or(c.Tasks, usual.tasks), cmp.Or(c.Rounds, usual.rounds)
-	c.Ops = cmp.Or(c.Ops, stockOps)
-	if c.Nodes < 1 || c.Tasks < 1 || c.Rounds < 1 {
-		return c, types.Errorf(types.Invalid, "nodes %d, tasks %d, rounds %d: each must be at least 1", c.Nodes, c.Tasks, c.Rounds)
-	}
-	if c.Ops < stockOps {
-		return c, types.Errorf(types.Invalid, "ops: %d is less than etcd's own %d: use at least that", c.Ops, stockOps)
-	}
-	return c, refuseTmpfs(c.Dir)
-}
-
-// Run measures, and returns the rows. The error joins all failures; the rows of the rest are
-// returned with it.
-func Run(ctx context.Context, cfg Config) ([]Row, error) {
-	chosen, err := cfg.chosen()
+// Run measures the scenarios that the configuration names: see rig.Measure.
+func Run(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
+	all, err := chosen(cfg)
 	if err != nil {
 		return nil, err
 	}
-	var each []Config
-	for _, s := range chosen {
-		c, err := cfg.of(s)
-		if err != nil {
-			return nil, err
-		}
-		each = append(each, c)
-	}
-	defer collectSparingly(ctx)()
-	fsync, err := fsyncLatency(cfg.Dir)
-	if err != nil {
-		return nil, err
-	}
-	p := newProgress(cfg.Progress, cfg.Width)
-	defer p.close()
-	p.say("disk: fsync %s (median of 100) in %s", fsync.Round(time.Microsecond), cfg.Dir)
-	var rows []Row
-	var errs []error
-	for i, s := range chosen {
-		each[i].progress = p
-		more, err := s.run(ctx, each[i])
-		rows, errs = append(rows, more...), append(errs, err)
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return rows, errors.Join(errs...)
-}
-
-// collectSparingly makes garbage collection rare, so that the load does not disturb the
-// measurement; ended ends that.
-func collectSparingly(ctx context.Context) (ended func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.CollectGarbage(ctx) // its error is that ctx is done
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
+	return rig.Measure(ctx, cfg, all...)
 }

@@ -16,59 +16,60 @@ import (
 	"github.com/containerd/containerd/v2/pkg/oci"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/nodeagent/output/tasklog"
 )
 
 // runStart measures the time from the submission of a task until its submitter has seen it run. The
 // floor is creating and starting the same container, with the same specification, labels and
 // logger, through a client of the same containerd.
-func runStart(ctx context.Context, cfg Config) ([]Row, error) {
-	var rounds []round
-	err := withLive(ctx, cfg, func(ctx context.Context, l *live) error {
-		like, err := l.template(ctx)
+func runStart(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
+	var rounds []rig.Round
+	err := rig.WithLive(ctx, cfg, func(ctx context.Context, l *rig.Live) error {
+		like, err := l.StartTemplate(ctx)
 		if err != nil {
 			return err
 		}
 		for i := range cfg.Rounds + 1 {
-			var r round
-			if r.floor, err = l.rawStart(ctx, cfg, like, i); err != nil {
+			var r rig.Round
+			if r.Floor, err = rawStart(ctx, l, cfg, like, i); err != nil {
 				return err
 			}
-			if r.value, err = l.start(ctx); err != nil {
+			if r.Value, err = startTask(ctx, l); err != nil {
 				return err
 			}
 			if i > 0 { // the first one warms up
-				cfg.progress.say("pair %d of %d: containerd %.1f ms, submit to running %.1f ms (%.2f)", i, cfg.Rounds, r.floor, r.value, r.value/r.floor)
+				cfg.Say("pair %d of %d: containerd %.1f ms, submit to running %.1f ms (%.2f)", i, cfg.Rounds, r.Floor, r.Value, r.Value/r.Floor)
 				rounds = append(rounds, r)
 			}
 		}
-		return l.end(ctx, like.task)
+		return l.End(ctx, like.Task)
 	})
 	if err != nil {
 		return nil, err
 	}
-	row := summary(cfg, "containerd", "ms", rounds)
-	return []Row{*row.require(cfg.Must, target{figure: ratio, atMost: true, must: 1.2})}, nil
+	row := rig.Summarize(cfg, "containerd", "ms", rounds)
+	return []rig.Row{*row.Require(cfg.Must, rig.Target{Figure: rig.Ratio, AtMost: true, Must: 1.2})}, nil
 }
 
-// start submits a task and returns how long it took to run, in milliseconds.
-func (l *live) start(ctx context.Context) (float64, error) {
+// startTask submits a task and returns how long it took to run, in milliseconds.
+func startTask(ctx context.Context, l *rig.Live) (float64, error) {
 	begin := time.Now()
-	launched, err := l.client.Launch(ctx, task("pause"))
+	launched, err := l.Client.Launch(ctx, rig.TinyTask("pause"))
 	if err != nil {
 		return 0, err
 	}
-	if _, err := l.client.Wait(ctx, controlplane.UntilRunning, launched.Tasks...); err != nil {
+	if _, err := l.Client.Wait(ctx, controlplane.UntilRunning, launched.Tasks...); err != nil {
 		return 0, err
 	}
 	took := time.Since(begin)
-	return milliseconds(took), l.end(ctx, launched.Tasks[0])
+	return rig.Milliseconds(took), l.End(ctx, launched.Tasks[0])
 }
 
 // rawStart creates and starts a container and returns how long that took, in milliseconds.
-func (l *live) rawStart(ctx context.Context, cfg Config, like template, n int) (float64, error) {
+func rawStart(ctx context.Context, l *rig.Live, cfg rig.Config, like rig.Template, n int) (float64, error) {
 	begin := time.Now()
-	c, started, err := l.rawCreate(ctx, cfg, like, fmt.Sprintf("raw-start-%d", n), "pause")
+	c, started, err := rawCreate(ctx, l, cfg, like, fmt.Sprintf("raw-start-%d", n), "pause")
 	if err != nil {
 		return 0, err
 	}
@@ -85,25 +86,25 @@ func (l *live) rawStart(ctx context.Context, cfg Config, like template, n int) (
 	}
 	<-exits
 	_, err = started.Delete(ctx)
-	return milliseconds(took), errors.Join(err, c.Delete(ctx, containerd.WithSnapshotCleanup))
+	return rig.Milliseconds(took), errors.Join(err, c.Delete(ctx, containerd.WithSnapshotCleanup))
 }
 
 // rawCreate makes a container like Escher's, and its task. It has no Escher label, so no agent
 // takes it for its own.
-func (l *live) rawCreate(ctx context.Context, cfg Config, like template, id, program string) (containerd.Container, containerd.Task, error) {
-	img, err := l.raw.GetImage(ctx, tinyImage)
+func rawCreate(ctx context.Context, l *rig.Live, cfg rig.Config, like rig.Template, id, program string) (containerd.Container, containerd.Task, error) {
+	img, err := l.Containerd.GetImage(ctx, rig.TinyImage)
 	if err != nil {
 		return nil, nil, err
 	}
-	spec, err := like.specOf(id, program)
+	spec, err := specOf(like, id, program)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := l.raw.NewContainer(ctx, id, containerd.WithSnapshotter("overlayfs"), containerd.WithNewSnapshot(id, img), spec)
+	c, err := l.Containerd.NewContainer(ctx, id, containerd.WithSnapshotter("overlayfs"), containerd.WithNewSnapshot(id, img), spec)
 	if err != nil {
 		return nil, nil, err
 	}
-	log := tasklog.Config{Path: filepath.Join(l.dir, "raw", id+".log")}
+	log := tasklog.Config{Path: filepath.Join(l.Dir, "raw", id+".log")}
 	if err := os.MkdirAll(filepath.Dir(log.Path), 0o700); err != nil {
 		return nil, nil, err
 	}
@@ -112,8 +113,8 @@ func (l *live) rawCreate(ctx context.Context, cfg Config, like template, id, pro
 }
 
 // specOf is the template's specification for another container.
-func (t template) specOf(id, program string) (containerd.NewContainerOpts, error) {
-	text, err := json.Marshal(t.spec)
+func specOf(t rig.Template, id, program string) (containerd.NewContainerOpts, error) {
+	text, err := json.Marshal(t.Spec)
 	if err != nil {
 		return nil, err
 	}

@@ -10,15 +10,16 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	decoded "github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
 
-// stuck adds to an error why the oldest unbound tasks wait: the drawn workload may not fit, or a
-// scheduler may have forgotten them.
-func (c *cluster) stuck(ctx context.Context, because error) error {
-	v, err := c.view(ctx)
+// explainStuck adds to an error why the oldest unbound tasks wait: the drawn workload may not fit,
+// or a scheduler may have forgotten them.
+func explainStuck(ctx context.Context, c *rig.Cluster, because error) error {
+	v, err := readView(ctx, c)
 	if err != nil {
 		return errors.Join(because, err)
 	}
@@ -41,13 +42,13 @@ func (c *cluster) stuck(ctx context.Context, because error) error {
 	return types.Errorf(types.ClassOf(because), "%w; %d tasks wait:\n%s", because, len(waiting), strings.Join(lines, "\n"))
 }
 
-// view reads the whole state.
-func (c *cluster) view(ctx context.Context) (*decoded.View, error) {
+// readView reads the whole state.
+func readView(ctx context.Context, c *rig.Cluster) (*decoded.View, error) {
 	errRead := errors.New("read")
 	v := decoded.New()
 	specs := controlplane.Prefix(controlplane.Specs)
 	opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: func(key string) bool { return strings.HasPrefix(key, specs) }}
-	err := controlplane.ListWatch(ctx, c.store, opts, func(u controlplane.Update) error {
+	err := controlplane.ListWatch(ctx, c.Store, opts, func(u controlplane.Update) error {
 		for _, e := range u.Events {
 			if _, _, err := v.Apply(e); err != nil {
 				return err

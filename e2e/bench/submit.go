@@ -9,39 +9,40 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
 // runSubmit measures the time from the submission of a task until its submitter has seen it bound,
 // in an idle cluster. The floor is one put of etcd, of the size of a task, by the same client.
-func runSubmit(ctx context.Context, cfg Config) ([]Row, error) {
-	var rounds []round
-	found, err := onCluster(ctx, cfg, func(ctx context.Context, c *cluster, _ figures) error {
+func runSubmit(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
+	var rounds []rig.Round
+	found, err := rig.OnCluster(ctx, cfg, func(ctx context.Context, c *rig.Cluster, _ rig.Figures) error {
 		empty := cfg
 		empty.Tasks = 0
-		h, err := newHollow(empty)
+		h, err := rig.NewHollow(empty)
 		if err != nil {
 			return err
 		}
-		if err := c.loadNodes(ctx, h); err != nil {
+		if err := c.LoadNodes(ctx, h); err != nil {
 			return err
 		}
-		if _, err := c.startScheduler(roleScheduler, false); err != nil {
+		if _, err := c.StartScheduler(rig.RoleScheduler, false); err != nil {
 			return err
 		}
-		rounds, err = submitPairs(ctx, c.store, cfg)
+		rounds, err = submitPairs(ctx, c.Store, cfg)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	row := summary(cfg, "put", "ms", rounds).found([]float64{found[violations]})
-	return []Row{*row.require(cfg.Must, target{figure: ratio, atMost: true, must: 5})}, nil
+	row := rig.Summarize(cfg, "put", "ms", rounds).AddViolations([]float64{found[rig.Violations]})
+	return []rig.Row{*row.Require(cfg.Must, rig.Target{Figure: rig.Ratio, AtMost: true, Must: 5})}, nil
 }
 
 // submitPairs measures the pairs, after one that warms up.
-func submitPairs(ctx context.Context, store controlplane.Store, cfg Config) ([]round, error) {
-	client, err := controlplane.New(store, ns)
+func submitPairs(ctx context.Context, store controlplane.Store, cfg rig.Config) ([]rig.Round, error) {
+	client, err := controlplane.New(store, rig.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -49,25 +50,25 @@ func submitPairs(ctx context.Context, store controlplane.Store, cfg Config) ([]r
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return watchBound(ctx, client, bound) })
 	<-bound // the current tasks
-	var rounds []round
+	var rounds []rig.Round
 	for i := range cfg.Rounds + 1 {
-		var r round
+		var r rig.Round
 		puts, err := times(putsInPair, func(n int) error {
 			c := controlplane.NewChange(controlplane.NewBatch())
-			c.Put(fmt.Sprintf("%sput/%d/%d", floorRoot, i, n), &types.Task{Name: "bench", Job: "bench", Spec: specDigest, Submitted: int64(n + 1)})
+			c.Put(fmt.Sprintf("%sput/%d/%d", rig.FloorRoot, i, n), &types.Task{Name: "bench", Job: "bench", Spec: rig.SpecDigest, Submitted: int64(n + 1)})
 			_, err := store.Commit(ctx, c.Txn())
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		r.commits, err = times(cfg.Tasks, func(int) error { return submitOne(ctx, client, bound, nil) })
+		r.Commits, err = times(cfg.Tasks, func(int) error { return submitOne(ctx, client, bound, nil) })
 		if err != nil {
 			return nil, err
 		}
-		r.floor, r.value = quantile(puts, 0.5), quantile(r.commits, 0.5)
+		r.Floor, r.Value = rig.Quantile(puts, 0.5), rig.Quantile(r.Commits, 0.5)
 		if i > 0 {
-			cfg.progress.say("pair %d of %d: put %.2f ms, submit to bound %.2f ms (%.2f)", i, cfg.Rounds, r.floor, r.value, r.value/r.floor)
+			cfg.Say("pair %d of %d: put %.2f ms, submit to bound %.2f ms (%.2f)", i, cfg.Rounds, r.Floor, r.Value, r.Value/r.Floor)
 			rounds = append(rounds, r)
 		}
 	}

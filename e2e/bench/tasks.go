@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 )
 
 // rawInRound is the number of containers that the floor of one pair runs.
@@ -19,53 +20,53 @@ const rawInRound = 100
 // all have ended and no container is left. The floor is creating, starting, waiting for and
 // deleting the same containers through a client of the same containerd, with the best number of
 // workers from 1 to 16.
-func runTasks(ctx context.Context, cfg Config) ([]Row, error) {
-	var rounds []round
-	err := withLive(ctx, cfg, func(ctx context.Context, l *live) error {
-		like, err := l.template(ctx)
+func runTasks(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
+	var rounds []rig.Round
+	err := rig.WithLive(ctx, cfg, func(ctx context.Context, l *rig.Live) error {
+		like, err := l.StartTemplate(ctx)
 		if err != nil {
 			return err
 		}
-		workers, err := l.bestWorkers(ctx, cfg, like)
+		workers, err := bestWorkers(ctx, l, cfg, like)
 		if err != nil {
 			return err
 		}
 		for i := range cfg.Rounds {
-			var r round
-			if r.floor, err = l.rawRate(ctx, cfg, like, workers); err != nil {
+			var r rig.Round
+			if r.Floor, err = rawRate(ctx, l, cfg, like, workers); err != nil {
 				return err
 			}
-			if r.value, err = l.rate(ctx, cfg); err != nil {
+			if r.Value, err = escherRate(ctx, l, cfg); err != nil {
 				return err
 			}
-			cfg.progress.say("pair %d of %d: containerd %.1f/s with %d workers, escher %.1f/s (%.2f)", i+1, cfg.Rounds, r.floor, workers, r.value, r.value/r.floor)
+			cfg.Say("pair %d of %d: containerd %.1f/s with %d workers, escher %.1f/s (%.2f)", i+1, cfg.Rounds, r.Floor, workers, r.Value, r.Value/r.Floor)
 			rounds = append(rounds, r)
 		}
-		return l.end(ctx, like.task)
+		return l.End(ctx, like.Task)
 	})
 	if err != nil {
 		return nil, err
 	}
-	row := summary(cfg, "containerd", "tasks/s", rounds)
-	return []Row{*row.require(cfg.Must, target{figure: ratio, must: 0.8})}, nil
+	row := rig.Summarize(cfg, "containerd", "tasks/s", rounds)
+	return []rig.Row{*row.Require(cfg.Must, rig.Target{Figure: rig.Ratio, Must: 0.8})}, nil
 }
 
-// rate returns how many tasks per second Escher runs.
-func (l *live) rate(ctx context.Context, cfg Config) (float64, error) {
+// escherRate returns how many tasks per second Escher runs.
+func escherRate(ctx context.Context, l *rig.Live, cfg rig.Config) (float64, error) {
 	all := make([]controlplane.Submission, cfg.Tasks)
 	for i := range all {
-		all[i] = task("true")
+		all[i] = rig.TinyTask("true")
 	}
 	begin := time.Now()
-	launched, err := l.client.LaunchJob(ctx, controlplane.Job{Name: "true", Tasks: all})
+	launched, err := l.Client.LaunchJob(ctx, controlplane.Job{Name: "true", Tasks: all})
 	if err != nil {
 		return 0, err
 	}
-	statuses, err := l.client.Wait(ctx, controlplane.UntilEnded, launched.Tasks...)
+	statuses, err := l.Client.Wait(ctx, controlplane.UntilEnded, launched.Tasks...)
 	if err != nil {
 		return 0, err
 	}
-	if err := l.onlyTemplate(ctx); err != nil {
+	if err := onlyTemplate(ctx, l); err != nil {
 		return 0, err
 	}
 	took := time.Since(begin)
@@ -78,11 +79,11 @@ func (l *live) rate(ctx context.Context, cfg Config) (float64, error) {
 }
 
 // onlyTemplate waits until no other container is left.
-func (l *live) onlyTemplate(ctx context.Context) error {
+func onlyTemplate(ctx context.Context, l *rig.Live) error {
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for {
-		all, err := l.raw.Containers(ctx)
+		all, err := l.Containerd.Containers(ctx)
 		if err != nil || len(all) <= 1 {
 			return err
 		}
@@ -95,14 +96,14 @@ func (l *live) onlyTemplate(ctx context.Context) error {
 }
 
 // bestWorkers returns the number of workers with which containerd is fastest.
-func (l *live) bestWorkers(ctx context.Context, cfg Config, like template) (int, error) {
+func bestWorkers(ctx context.Context, l *rig.Live, cfg rig.Config, like rig.Template) (int, error) {
 	best, most := 0, 0.0
 	for _, workers := range []int{1, 2, 4, 8, 16} {
-		rate, err := l.rawRate(ctx, cfg, like, workers)
+		rate, err := rawRate(ctx, l, cfg, like, workers)
 		if err != nil {
 			return 0, err
 		}
-		cfg.progress.say("containerd with %d workers: %.1f/s", workers, rate)
+		cfg.Say("containerd with %d workers: %.1f/s", workers, rate)
 		if rate > most {
 			best, most = workers, rate
 		}
@@ -111,20 +112,20 @@ func (l *live) bestWorkers(ctx context.Context, cfg Config, like template) (int,
 }
 
 // rawRate returns how many containers per second containerd runs from beginning to end.
-func (l *live) rawRate(ctx context.Context, cfg Config, like template, workers int) (float64, error) {
+func rawRate(ctx context.Context, l *rig.Live, cfg rig.Config, like rig.Template, workers int) (float64, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	begin := time.Now()
 	for i := range rawInRound {
-		g.Go(func() error { return l.rawRun(ctx, cfg, like, fmt.Sprintf("raw-true-%d-%d", workers, i)) })
+		g.Go(func() error { return rawRun(ctx, l, cfg, like, fmt.Sprintf("raw-true-%d-%d", workers, i)) })
 	}
 	err := g.Wait()
 	return rawInRound / time.Since(begin).Seconds(), err
 }
 
 // rawRun runs one container from beginning to end.
-func (l *live) rawRun(ctx context.Context, cfg Config, like template, id string) error {
-	c, made, err := l.rawCreate(ctx, cfg, like, id, "true")
+func rawRun(ctx context.Context, l *rig.Live, cfg rig.Config, like rig.Template, id string) error {
+	c, made, err := rawCreate(ctx, l, cfg, like, id, "true")
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -18,22 +19,22 @@ const (
 
 // runUnrelated measures the time to bind a job while there are very many ephemeral resources that
 // it does not request, next to the same without them.
-func runUnrelated(ctx context.Context, cfg Config) ([]Row, error) {
-	s, err := interleave(ctx, cfg, arm{"unrelated", unrelatedArm(unrelatedResources)}, arm{"none", unrelatedArm(0)})
+func runUnrelated(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
+	s, err := rig.Interleave(ctx, cfg, rig.Arm{Name: "unrelated", Measure: unrelatedArm(unrelatedResources)}, rig.Arm{Name: "none", Measure: unrelatedArm(0)})
 	if err != nil {
 		return nil, err
 	}
-	many, none := s.of("unrelated", makespan), s.of("none", makespan)
-	r := newRow(cfg, "unrelated", "s", many).over("none of them", many, none).details(s, "unrelated", makespan)
-	r.detail("none_scheduler_cpu_us", s.of("none", "scheduler_cpu_us")).found(s.violations("unrelated", "none"))
-	return []Row{*r.require(cfg.Must, target{figure: ratio, atMost: true, must: 1.05})}, nil
+	many, none := s.Of("unrelated", makespan), s.Of("none", makespan)
+	r := rig.NewRow(cfg, "unrelated", "s", many).Over("none of them", many, none).AddDetails(s, "unrelated", makespan)
+	r.AddDetail("none_scheduler_cpu_us", s.Of("none", "scheduler_cpu_us")).AddViolations(s.Violations("unrelated", "none"))
+	return []rig.Row{*r.Require(cfg.Must, rig.Target{Figure: rig.Ratio, AtMost: true, Must: 1.05})}, nil
 }
 
 // makespan is the time from a job becoming visible until all of it is bound, in seconds.
 const makespan = "makespan_s"
 
-func unrelatedArm(resources int) func(context.Context, Config) (figures, error) {
-	return func(ctx context.Context, cfg Config) (figures, error) {
+func unrelatedArm(resources int) func(context.Context, rig.Config) (rig.Figures, error) {
+	return func(ctx context.Context, cfg rig.Config) (rig.Figures, error) {
 		all := cfg
 		all.Tasks *= unrelatedJobs
 		// Jobs come one after the other, so tasks that are hard to place also come last: hence
@@ -42,42 +43,42 @@ func unrelatedArm(resources int) func(context.Context, Config) (figures, error) 
 		if err != nil {
 			return nil, err
 		}
-		return onCluster(ctx, cfg, func(ctx context.Context, c *cluster, found figures) error {
-			if err := c.loadNodes(ctx, h); err != nil {
+		return rig.OnCluster(ctx, cfg, func(ctx context.Context, c *rig.Cluster, found rig.Figures) error {
+			if err := c.LoadNodes(ctx, h); err != nil {
 				return err
 			}
-			if err := c.loadUnrelated(ctx, resources); err != nil {
+			if err := loadUnrelated(ctx, c, resources); err != nil {
 				return err
 			}
-			if err := c.loadTasks(ctx, h, func(i int, t *types.Task) { t.Job = unrelatedJob(i % unrelatedJobs) }); err != nil {
+			if err := c.LoadTasks(ctx, h, func(i int, t *types.Task) { t.Job = unrelatedJob(i % unrelatedJobs) }); err != nil {
 				return err
 			}
-			if _, err := c.startScheduler(roleScheduler, false); err != nil {
+			if _, err := c.StartScheduler(rig.RoleScheduler, false); err != nil {
 				return err
 			}
-			return c.jobs(ctx, found)
+			return runJobs(ctx, c, found)
 		})
 	}
 }
 
 func unrelatedJob(i int) string { return fmt.Sprintf("bench-%d", i) }
 
-// jobs makes one job after the other visible, and adds their durations.
-func (c *cluster) jobs(ctx context.Context, found figures) error {
+// runJobs makes one job after the other visible, and adds their durations.
+func runJobs(ctx context.Context, c *rig.Cluster, found rig.Figures) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	bound, err := c.watch(watching, controlplane.Prefix(controlplane.Bindings), nil)
+	bound, err := c.Watch(watching, controlplane.Prefix(controlplane.Bindings), nil)
 	if err != nil {
 		return err
 	}
 	var took []float64
-	u, err := c.window(ctx, func(ctx context.Context) error {
+	u, err := c.Window(ctx, func(ctx context.Context) error {
 		for i := range unrelatedJobs {
 			began := time.Now()
-			if err := c.putJob(ctx, ns, unrelatedJob(i), c.cfg.Tasks); err != nil {
+			if err := putJob(ctx, c, rig.Namespace, unrelatedJob(i), c.Config.Tasks); err != nil {
 				return err
 			}
-			last, err := bound.until(ctx, controlplane.Bindings, (i+1)*c.cfg.Tasks)
+			last, err := bound.Until(ctx, controlplane.Bindings, (i+1)*c.Config.Tasks)
 			if err != nil {
 				return err
 			}
@@ -88,17 +89,17 @@ func (c *cluster) jobs(ctx context.Context, found figures) error {
 	if err != nil {
 		return err
 	}
-	found[makespan] = median(took)
-	return c.add(found, u, unrelatedJobs*c.cfg.Tasks)
+	found[makespan] = rig.Median(took)
+	return c.AddUsage(found, u, unrelatedJobs*c.Config.Tasks)
 }
 
 // loadUnrelated makes resources without requests, on all nodes alike.
-func (c *cluster) loadUnrelated(ctx context.Context, n int) error {
-	return loadAll(ctx, c.store, func(yield func(item) bool) {
+func loadUnrelated(ctx context.Context, c *rig.Cluster, n int) error {
+	return rig.LoadAll(ctx, c.Store, func(yield func(rig.Item) bool) {
 		for i := range n {
-			node := nodeName(i % c.cfg.Nodes)
-			r := &types.Resource{Capacity: 1000, NodeSession: c.sessions[node]}
-			if !yield(item{controlplane.ResourceKey(ns, fmt.Sprintf("unrelated-%d", i), node), r}) {
+			node := rig.NodeName(i % c.Config.Nodes)
+			r := &types.Resource{Capacity: 1000, NodeSession: c.Sessions[node]}
+			if !yield(rig.Item{Key: controlplane.ResourceKey(rig.Namespace, fmt.Sprintf("unrelated-%d", i), node), Value: r}) {
 				return
 			}
 		}

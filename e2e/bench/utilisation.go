@@ -4,14 +4,15 @@ import (
 	"context"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
 
-// utilisation adds the allocated shares of processors, memory and devices of the nodes, and the
+// addUtilisation adds the allocated shares of processors, memory and devices of the nodes, and the
 // largest of them.
-func (c *cluster) utilisation(ctx context.Context, found figures) error {
+func addUtilisation(ctx context.Context, c *rig.Cluster, found rig.Figures) error {
 	has, used := make(map[string]float64), make(map[string]float64)
-	err := eachValue(ctx, c.store, controlplane.Prefix(controlplane.Nodes), func(kv controlplane.KV) error {
+	err := eachValue(ctx, c.Store, controlplane.Prefix(controlplane.Nodes), func(kv controlplane.KV) error {
 		var n types.Node
 		if err := types.Decode(kv.Value, &n); err != nil {
 			return err
@@ -24,7 +25,7 @@ func (c *cluster) utilisation(ctx context.Context, found figures) error {
 	if err != nil {
 		return err
 	}
-	err = eachValue(ctx, c.store, controlplane.Prefix(controlplane.Allocated), func(kv controlplane.KV) error {
+	err = eachValue(ctx, c.Store, controlplane.Prefix(controlplane.Allocated), func(kv controlplane.KV) error {
 		var a types.Allocated
 		if err := types.Decode(kv.Value, &a); err != nil {
 			return err

@@ -76,3 +76,9 @@ func (s *Site) Count(job controlplane.Launched, node string) int {
 	}
 	return n
 }
+
+// WatchMost follows the tasks of a name, revision by revision, until stop. Then it sends the largest
+// number that had a node at once.
+func (s *Site) WatchMost(name string) (most <-chan int, stop func()) {
+	return s.WatchSkew(name, "", 2) // one domain without a name has all of them, another one none
+}

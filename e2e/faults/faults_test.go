@@ -73,7 +73,10 @@ func TestSeeds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := Run(Config{Seed: seed, Dir: dir, Log: logger(t)})
 				if len(r.Findings) > 0 || testing.Verbose() {
-					t.Errorf("seed %d:\n%s\nhistory:\n%s", seed, strings.Join(r.Findings, "\n"), strings.Join(r.History, "\n"))
+					t.Logf("history:\n%s", strings.Join(r.History, "\n"))
+				}
+				if len(r.Findings) > 0 {
+					t.Errorf("seed %d:\n%s", seed, strings.Join(r.Findings, "\n"))
 				}
 			})
 		})

@@ -90,7 +90,7 @@ func (w *world) checkAtRest() {
 			w.fail("%s is not alive", m.name)
 		}
 	}
-	plan := scheduler.Schedule(v, scheduler.Config{Limits: w.store.Limits(), AccumulateAfter: 5 * time.Second}, time.Now())
+	plan := scheduler.Schedule(v, scheduler.Config{Limits: w.store.Limits()}, time.Now())
 	for _, b := range plan.Binds {
 		w.fail("%s waits, and fits on %s", b.Task, b.Node)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/scheduler"
@@ -134,7 +135,7 @@ func (w *world) launch(p *part) {
 // the policies, which one server at a time has.
 func (w *world) server(name string) {
 	w.launch(&part{name: "scheduler " + name, run: func(ctx context.Context, s controlplane.Store) error {
-		cfg := scheduler.Config{Name: name, Shared: true, Seed: controlplane.NewBatch(), Metrics: scheduler.NewMetrics(), AccumulateAfter: 5 * time.Second}
+		cfg := scheduler.Config{Name: name, Shared: true, Seed: controlplane.NewBatch(), Metrics: scheduler.NewMetrics()}
 		return scheduler.Run(ctx, s, cfg, w.log.Named("scheduler."+name))
 	}})
 	w.launch(&part{name: "collector " + name, run: func(ctx context.Context, s controlplane.Store) error {
@@ -153,7 +154,7 @@ func (w *world) server(name string) {
 			for _, c := range guard {
 				held[c.Key] = c.Revision
 			}
-			return keep.Run(ctx, s, keep.Options{Kinds: builtin.Kinds(), Guard: held, Log: w.log.Named("policies." + name)})
+			return keep.Run(ctx, s, keep.Options{Kinds: builtin.Kinds(), Collect: &collect.Config{After: 5 * time.Second}, Guard: held, Log: w.log.Named("policies." + name)})
 		})
 	}})
 }

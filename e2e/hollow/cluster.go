@@ -176,7 +176,7 @@ func (c *Cluster) Keep() {
 	c.mu.Unlock()
 	c.group.Go(func() error {
 		defer close(k.done)
-		err := keep.Run(ctx, c.Store, keep.Options{Kinds: c.cfg.Kinds, Log: c.cfg.Log.Named("policies")})
+		err := keep.Run(ctx, c.Store, keep.Options{Kinds: c.cfg.Kinds, Collect: &c.cfg.Collect, Log: c.cfg.Log.Named("policies")})
 		if ctx.Err() != nil {
 			return nil
 		}

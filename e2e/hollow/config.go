@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -28,9 +29,11 @@ type Config struct {
 	NoAudit bool
 	// Behave decides what the process of a task does; nil means ByCommand.
 	Behave Behave
-	// Scheduler and Collector configure those parts; zero means the defaults.
+	// Scheduler, Collector and Collect, which is about collections over time, configure those parts;
+	// zero means the defaults.
 	Scheduler scheduler.Config
 	Collector server.Policy
+	Collect   collect.Config
 	// TTL is how long the session of a node lasts without renewal; 0 means 15 s.
 	TTL time.Duration
 	// Log is the logger of all parts; nil means no logs.
@@ -44,6 +47,9 @@ type Node struct {
 	Capacity map[string]types.Quantity
 	// Labels are labels such as rack: r1.
 	Labels map[string]string
+	// Host is its address for tasks. PortFirst and PortLast are its range of ports; 0 means none.
+	Host                string
+	PortFirst, PortLast int
 }
 
 // Nodes makes n identical nodes, n00 and on, with a number of cores each.

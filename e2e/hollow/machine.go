@@ -36,7 +36,7 @@ func (c *Cluster) start1(n Node) {
 		defer close(m.done)
 		agent, err := nodeagent.New(nodeagent.Config{
 			Store: c.Store, Runtime: m.runtime, Cluster: c.id, Node: n.Name, TTL: c.cfg.TTL,
-			Capacity: types.NewRequests(n.Capacity), Labels: labels(n.Labels), Logger: c.cfg.Log.Named("agent." + n.Name),
+			Capacity: types.NewRequests(n.Capacity), Labels: labels(n.Labels), Host: n.Host, Ports: nodeagent.PortRange{First: n.PortFirst, Last: n.PortLast}, Logger: c.cfg.Log.Named("agent." + n.Name),
 			BootClock: func() time.Duration { return time.Since(c.begin) + time.Hour }, BootID: "boot-" + n.Name,
 		})
 		if err != nil {

@@ -32,12 +32,10 @@ type size struct {
 	circle, files, lines int
 }
 
-// ceilings are the packages beyond the limits, with their allowed size: the current one. A ceiling
-// only goes down. Lines are rounded up to hundreds.
+// ceilings are the packages beyond the limits, with their allowed size: the current one. There are
+// none. A ceiling only goes down. Lines are rounded up to hundreds.
 func ceilings() map[string]size {
-	return map[string]size{
-		"e2e/bench": {files: 70, lines: 9800},
-	}
+	return map[string]size{}
 }
 
 // interfacesCeiling is the current number of exported interfaces. It only goes down.
@@ -45,7 +43,7 @@ const interfacesCeiling = 15
 
 // testedPercent is the number of lines of tests per 100 lines of source. It only goes up, to 80:
 // above all by less source. Packages named …test are tests, too.
-const testedPercent = 65
+const testedPercent = 68
 
 // TestTested counts lines of tests.
 func TestTested(t *testing.T) {

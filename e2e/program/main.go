@@ -15,11 +15,21 @@ import (
 	"time"
 )
 
-func main() {
-	if filepath.Base(os.Args[0]) == "worker" {
+// byName runs what the name of the program stands for, and does not return then.
+func byName(name string) {
+	switch name {
+	case "worker":
 		work("1h")
-		return
+		os.Exit(0)
+	case "sh":
+		shell(os.Args[1:])
+	case "torchrun":
+		torchrun(os.Args[1:])
 	}
+}
+
+func main() {
+	byName(filepath.Base(os.Args[0]))
 	if len(os.Args) < 2 {
 		fail("no command")
 	}
@@ -32,6 +42,8 @@ func main() {
 		os.Exit(code)
 	case "env":
 		fmt.Println(os.Getenv(args[0]))
+	case "cat":
+		cat(args)
 	case "work":
 		work(args[0])
 	case "count":
@@ -48,6 +60,8 @@ func main() {
 		mark(args)
 	case "chat":
 		chat()
+	case "alternate":
+		alternate(args[0])
 	case "flood":
 		flood(args[0])
 	case "fork":
@@ -70,6 +84,18 @@ func main() {
 		besiege()
 	case "devices":
 		devices()
+	case "setup":
+		setup(args)
+	case "lock":
+		lock(args[0])
+	case "touch":
+		if err := os.WriteFile(args[0], nil, 0o600); err != nil {
+			fail(err.Error())
+		}
+	case "absent":
+		if _, err := os.Stat(args[0]); err == nil {
+			fail(args[0] + " exists")
+		}
 	default:
 		fail("unknown command")
 	}

@@ -242,7 +242,7 @@ func (p *applications) reservation(rng *rand.Rand, ns string) string {
 // reserve requests a reservation under one of a few names, with its members.
 func (p *applications) reserve(rng *rand.Rand) {
 	ns, id := pick(namespaces(), rng.Uint32()), fmt.Sprintf("r%d", rng.IntN(4))
-	if rng.IntN(3) > 0 && p.collectAtOnce(rng, ns, id) {
+	if rng.IntN(3) > 0 && p.collectFor(rng, ns, id) {
 		return
 	}
 	r := &types.Reservation{Accumulate: rng.IntN(2) == 0, Submitted: p.w.now.UnixNano(), Priority: rng.IntN(3)}

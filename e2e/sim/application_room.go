@@ -9,10 +9,10 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// collectAtOnce requests capacity on some machines for waiting tasks of a job; false if there are
+// collectFor reserves capacity on some machines for waiting tasks of a job, or to keep it; false if there are
 // none, or the name is taken.
-func (p *applications) collectAtOnce(rng *rand.Rand, ns, id string) bool {
-	r := &types.Reservation{Accumulate: true, AtOnce: true, Submitted: p.w.now.UnixNano(), Priority: rng.IntN(4)}
+func (p *applications) collectFor(rng *rand.Rand, ns, id string) bool {
+	r := &types.Reservation{Submitted: p.w.now.UnixNano(), Priority: rng.IntN(4)}
 	for range 60 {
 		of, any := p.recent(rng)
 		if !any || len(r.Bundles) > rng.IntN(4) {
@@ -29,11 +29,12 @@ func (p *applications) collectAtOnce(rng *rand.Rand, ns, id string) bool {
 	if len(r.Bundles) == 0 || p.w.get(key).Key != "" {
 		return false
 	}
+	r.Collect = types.NewCollect(r.Bundles, rng.IntN(4) > 0)
 	c := p.w.newChange()
 	c.IfUnchanged(key, 0)
 	c.Put(key, r)
 	p.w.try(c)
-	p.w.say("reservation %s/%s collects at once for %d tasks of job %s", ns, id, len(r.Bundles), r.Job)
+	p.w.say("reservation %s/%s is directed to collect for %d tasks of job %s", ns, id, len(r.Bundles), r.Job)
 	return true
 }
 

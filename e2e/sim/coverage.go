@@ -22,6 +22,9 @@ func (w *world) count(b controlplane.Batch) {
 			was := w.grants[e.Key]
 			w.grants[e.Key] = g.Phase
 			what := "grants " + string(g.Phase)
+			if r := new(types.Reservation); g.Phase == types.Collecting && w.read(controlplane.ReservationKey(k.Namespace, k.ID), r) != 0 && r.Directed() {
+				what = "grants directed"
+			}
 			switch {
 			case e.CreateRevision == e.ModRevision:
 			case was == types.Granted && g.Phase == was:

@@ -178,7 +178,7 @@ func TestBackfill(t *testing.T) {
 	b.reserve("large", accumulates, bundle("", "cpu", room))
 	b.later(10 * time.Second)
 	b.calm()
-	if g := b.grant("large"); g == nil || g.Phase != types.Accumulating || g.Nodes[0].Holds[0].Amount != room/2 {
+	if g := b.grant("large"); g == nil || g.Phase != types.Collecting || g.Nodes[0].Holds[0].Amount != room/2 {
 		t.Fatalf("it holds %+v", g)
 	}
 	b.task("endless", need("cpu", 1000))

@@ -53,18 +53,17 @@ func (m *member) start() {
 	m.lives++
 	rng := rand.New(rand.NewPCG(m.w.cfg.Seed, m.lives<<8|uint64(m.name[1])))
 	m.core = scheduler.New(scheduler.Config{
-		Name:            m.name,
-		Shared:          m.w.cfg.Shared,
-		Seed:            rng.Uint64(),
-		Limits:          m.w.limits(),
-		BatchTasks:      1 + rng.IntN(24),
-		InFlight:        1 + rng.IntN(4),
-		Gather:          max(1, m.w.cfg.Gather),
-		FoldFrom:        1 + 50*int(m.w.cfg.Seed%3),
-		LossRate:        20,
-		StormHold:       20 * time.Second,
-		AccumulateAfter: 5 * time.Second,
-		Placement:       pick([]search.Choice{search.Spread, search.Pack}, uint32(m.w.cfg.Seed/7)),
+		Name:       m.name,
+		Shared:     m.w.cfg.Shared,
+		Seed:       rng.Uint64(),
+		Limits:     m.w.limits(),
+		BatchTasks: 1 + rng.IntN(24),
+		InFlight:   1 + rng.IntN(4),
+		Gather:     max(1, m.w.cfg.Gather),
+		FoldFrom:   1 + 50*int(m.w.cfg.Seed%3),
+		LossRate:   20,
+		StormHold:  20 * time.Second,
+		Placement:  pick([]search.Choice{search.Spread, search.Pack}, uint32(m.w.cfg.Seed/7)),
 	})
 	m.lazy = rng.IntN(4) == 0
 	m.flights, m.delivered = nil, make(map[string]int64)

@@ -10,11 +10,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestCollectAtOnceAmidFaults: tasks fill machines, and AtOnce reservations collect for a task of a
+// TestCollectAmidFaults: tasks fill machines, and reservations collect for a task of a
 // job, or for a gang, while the present tasks are evicted. Meanwhile schedulers race and crash,
 // nodes are lost, and reservations are given up midway. At every revision the audit sees that
 // nothing is held twice and no gang partly, and at the end that nothing is left.
-func TestCollectAtOnceAmidFaults(t *testing.T) {
+func TestCollectAmidFaults(t *testing.T) {
 	over := 0
 	for seed := range uint64(60) {
 		b := newBench(t, Config{Seed: seed, Schedulers: 1 + int(seed%3), Nodes: 4, Tasks: 1, Shared: seed%5 == 4})
@@ -79,7 +79,7 @@ func (b *bench) makeRoom(rng *rand.Rand, i int) {
 func (b *bench) collectFor(job string, rng *rand.Rand) {
 	b.t.Helper()
 	c, now := b.newChange(), b.now.UnixNano()
-	r := &types.Reservation{Submitted: now, Accumulate: true, AtOnce: true, Job: job, Priority: 5}
+	r := &types.Reservation{Submitted: now, Job: job, Priority: 5}
 	size := 1 + rng.IntN(2)
 	requests := need("cpu", room)
 	if size > 1 {
@@ -95,15 +95,16 @@ func (b *bench) collectFor(job string, rng *rand.Rand) {
 		b.apps.tasks = append(b.apps.tasks, ref{"a", id})
 	}
 	c.Put(controlplane.JobKey("a", job), &types.Job{Tasks: size, Submitted: now})
+	r.Collect = types.NewCollect(r.Bundles, true)
 	c.Put(controlplane.ReservationKey("a", job+".preempt"), r)
 	b.try(c)
 }
 
-// preemptRaces are about AtOnce reservations.
+// preemptRaces are about reservations that their makers direct.
 func preemptRaces() []race {
-	collects := func(r *types.Reservation) { r.Accumulate, r.AtOnce, r.Job = true, true, "j" }
+	collects := func(r *types.Reservation) { r.Collect, r.Job = types.NewCollect(r.Bundles, true), "j" }
 	return []race{
-		{"reservation", "what collects at once is given up", func(b *bench) {
+		{"reservation", "what its maker directs is given up", func(b *bench) {
 			b.reserve("r", collects, bundle("n0", "cpu", room))
 		}, func(b *bench) { b.delete(controlplane.ReservationKey("a", "r")) }},
 		{"task", "the task that is to get what was collected is stopped", func(b *bench) {
@@ -112,7 +113,7 @@ func preemptRaces() []race {
 			b.task("t1", need("cpu", room), func(t *types.Task) { t.Job = "j" })
 			b.put(controlplane.JobKey("a", "j"), &types.Job{Tasks: 1})
 		}, func(b *bench) { b.apps.halt(ref{"a", "t1"}) }},
-		{"namespace", "a quota is set while something is collected at once", func(b *bench) {
+		{"namespace", "a quota is set while something is collected for a job", func(b *bench) {
 			b.reserve("r", collects, bundle("n0", "cpu", room))
 			b.schedule(0)
 			b.task("t1", need("cpu", room), func(t *types.Task) { t.Job = "j" })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/relabel"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -70,6 +71,17 @@ func nodeRaces() []race {
 			b.task("t1", need("port", 1000, "node/n0", 1))
 		}, func(b *bench) {
 			b.agents[0].givesOut(30_000, 30_007)
+			b.agents[0].register()
+		}},
+		{"node", "an administrator takes its label away", func(b *bench) {
+			b.put(controlplane.ResourceKey("a", "slot", types.EveryNode), &types.Resource{
+				Capacity: 1, Selector: &types.Selector{Labels: []types.Label{{Name: "rack", Value: "r0"}}},
+			})
+			b.task("t1", need("slot", 1, "node/n0", 1))
+		}, func(b *bench) {
+			if changed, err := relabel.Apply(&b.agents[0].info, relabel.Change{Remove: []string{"rack"}}); err != nil || !changed {
+				b.t.Fatal(changed, err)
+			}
 			b.agents[0].register()
 		}},
 		{"cordon", "the node is cordoned", func(b *bench) {
@@ -234,7 +246,7 @@ func grantRaces() []race {
 	return []race{
 		{"namespace", "a quota is set while a reservation is completed", func(b *bench) {
 			b.quota()
-			b.reserve("r", accumulates, bundle("", "cpu", room))
+			b.reserve("r", directed("n0"), bundle("", "cpu", room))
 			b.later(time.Minute)
 			b.schedule(0) // everything is held except the quota
 			b.delete(controlplane.NamespaceKey("a"))
@@ -243,7 +255,7 @@ func grantRaces() []race {
 			b.task("t1", need("cpu", 1000, "node/n0", 1))
 			b.schedule(0)
 			b.agentsWork()
-			b.reserve("r", accumulates, wanting("G200", bundle("n0", "gpu", 1000, "cpu", room)))
+			b.reserve("r", directed("n0"), wanting("G200", bundle("n0", "gpu", 1000, "cpu", room)))
 			b.later(time.Minute)
 			b.schedule(0) // the devices are held
 			b.end("t1", 0)
@@ -271,16 +283,22 @@ func grantRaces() []race {
 			left := b.list(controlplane.Prefix(controlplane.Provided)).KVs
 			b.delete(left[0].Key)
 		}},
-		{"leader", "two reservations begin to accumulate", func(b *bench) {
-			b.task("t1", need("cpu", room, "node/n0", 1))
-			b.task("t2", need("cpu", room, "node/n1", 1))
+		{"reservation", "it is directed to collect elsewhere", func(b *bench) {
+			b.reserve("r", directed("n0"), bundle("", "cpu", room), bundle("", "memory", 1<<50))
+			b.later(time.Minute)
+		}, func(b *bench) { b.redirect("r", "n1") }},
+		{"task", "it is directed to collect elsewhere", func(b *bench) {
+			b.task("t1", need("cpu", 1000, "node/n0", 1))
+			b.task("t2", need("cpu", 1000, "node/n1", 1))
 			b.schedule(0)
-			b.reserve("r1", accumulates, bundle("n0", "cpu", room))
-			b.later(time.Minute)
+			b.task("large", need("cpu", room), func(t *types.Task) {
+				t.Accumulate, t.Later = true, &types.Later{Collect: &types.Collect{On: []string{"n0"}}}
+			})
 		}, func(b *bench) {
-			b.reserve("r2", func(r *types.Reservation) { r.Accumulate, r.Priority = true, 1 }, bundle("n1", "cpu", room))
-			b.later(time.Minute)
-			b.schedule(1)
+			var t types.Task
+			b.read(controlplane.TaskKey("a", "large"), &t)
+			t.Later = nil
+			b.put(controlplane.TaskKey("a", "large"), &t)
 		}},
 	}
 }
@@ -293,6 +311,25 @@ func (b *bench) quota() {
 }
 
 func accumulates(r *types.Reservation) { r.Accumulate = true }
+
+// directed makes a reservation collect all of its bundles on a node.
+func directed(node string) func(*types.Reservation) {
+	return func(r *types.Reservation) {
+		r.Accumulate, r.Collect = true, &types.Collect{}
+		for range r.Bundles {
+			r.Collect.On = append(r.Collect.On, node)
+		}
+	}
+}
+
+// redirect makes a reservation collect on another node.
+func (b *bench) redirect(id, node string) {
+	b.t.Helper()
+	var r types.Reservation
+	b.read(controlplane.ReservationKey("a", id), &r)
+	directed(node)(&r)
+	b.put(controlplane.ReservationKey("a", id), &r)
+}
 
 func provides(name string, when types.When) func(*types.Task) {
 	return func(t *types.Task) { t.Provides = []types.Provide{{Name: name, Amount: 1000, When: when}} }

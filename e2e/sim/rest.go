@@ -116,11 +116,13 @@ func (w *world) advance() bool {
 			}
 		}
 	}
-	return drafted || w.store.Revision() != before
+	w.director.deliver(1 << 30)
+	return w.director.decide(nil) || drafted || w.store.Revision() != before
 }
 
-// wake is the earliest wake time of the schedulers.
+// wake is the earliest wake time of the schedulers and the director.
 func (w *world) wake() (first time.Time) {
+	first = w.director.again
 	for _, m := range w.members {
 		if at := m.core.Wake(); !at.IsZero() && (first.IsZero() || at.Before(first)) {
 			first = at
@@ -183,7 +185,7 @@ func (w *world) checkPlaced() {
 			w.fail("reservation %s is being granted, and no scheduler goes on", id)
 		}
 	}
-	plan := scheduler.Schedule(view, scheduler.Config{Limits: w.store.Limits(), AccumulateAfter: 5 * time.Second}, w.now)
+	plan := scheduler.Schedule(view, scheduler.Config{Limits: w.store.Limits()}, w.now)
 	for _, b := range plan.Binds {
 		w.fail("%s waits, and fits on %s", b.Task, b.Node)
 	}

@@ -49,6 +49,8 @@ const (
 	CollectorList
 	CollectorLook
 	CollectorCrash
+	DirectorLook
+	DirectorCrash
 	kinds // number of kinds
 )
 
@@ -92,6 +94,8 @@ func table() [kinds]struct {
 		CollectorList:   {"collector-list", 60},
 		CollectorLook:   {"collector-look", 20},
 		CollectorCrash:  {"collector-crash", 1},
+		DirectorLook:    {"director-look", 40},
+		DirectorCrash:   {"director-crash", 1},
 	}
 }
 

@@ -62,6 +62,8 @@ type world struct {
 	drainer *server.Drainer
 	// collectors are two at a time, as when one takes over from another.
 	collectors []*server.Collector
+	// director directs collections over time.
+	director *director
 	// late are copies of unanswered transactions that are not committed yet.
 	late []controlplane.Txn
 	// ending lets all processes end, with success.
@@ -124,6 +126,7 @@ func newWorld(cfg Config, trace func(string, ...any)) *world {
 		w.collectors = append(w.collectors, nil)
 		w.startCollector(i)
 	}
+	w.startDirector()
 	for i := range cfg.Schedulers {
 		w.members = append(w.members, newMember(w, fmt.Sprintf("s%d", i)))
 	}
@@ -196,6 +199,11 @@ func (w *world) do(s Step) {
 		w.collectorLook(w.collector(s.A))
 	case CollectorCrash:
 		w.startCollector(w.collector(s.A))
+	case DirectorLook:
+		w.director.deliver(1 + int(s.B%96))
+		w.director.decide(rng)
+	case DirectorCrash:
+		w.startDirector()
 	}
 	w.check()
 }

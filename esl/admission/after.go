@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -24,6 +25,8 @@ type After struct {
 	// Jobs holds ids or names of jobs that precede all tasks; of several with a name, the newest at
 	// submission. It also holds ids of tasks, or names of jobless tasks. Each must exist.
 	Jobs []string `json:"jobs,omitempty" desc:"ids or names of jobs, or of tasks without a job, that come before all tasks" is:"name"`
+	// Each makes a task come after the tasks of its index alone, in each of Jobs.
+	Each bool `json:"each,omitempty" desc:"a task comes after the tasks of the same index alone, in each of jobs" needs:"jobs"`
 	// OnFailure says what happens to the successors of a task that does not succeed.
 	OnFailure OnFailure `json:"onFailure,omitempty" desc:"when one that comes before does not succeed: fail ends what comes after it, run lets it begin; fail if it is left out"`
 }
@@ -47,15 +50,19 @@ func (After) Kind() string { return "after" }
 
 // Describe says what the policy does, and its flags.
 func (After) Describe() esl.Description {
+	each := esl.Flag{Name: "after-each", Usage: "with --after: start each task when the tasks of its index have succeeded", Switch: esl.Parameters{"each": true}, Alone: "is given without --after: say which job the tasks come after"}
 	return esl.Description{Does: "tasks begin when others, of the job or of other jobs, have succeeded", Flags: []esl.Flag{{
 		Name: "after", Usage: "id or name of a job or task: start when it, or all of its tasks, have succeeded; repeat for several",
-		Texts: esl.Sets[[]string]("jobs"), Values: esl.Values{Jobs: true},
+		Texts: esl.Sets[[]string]("jobs"), Values: esl.Values{Jobs: true}, With: []esl.Flag{each},
 	}}}
 }
 
 // Validate checks the parameters without the tasks.
 func (p After) Validate() error {
 	var errs []error
+	if p.Each && len(p.Jobs) == 0 {
+		errs = append(errs, esl.Invalid("each: is about jobs, and there are none: name them, or leave it out"))
+	}
 	if len(p.Tasks) == 0 && len(p.Jobs) == 0 {
 		errs = append(errs, esl.Invalid("tasks: nothing comes after anything: give {later: [earlier]}, or jobs"))
 	}
@@ -99,13 +106,21 @@ func (p After) Apply(g *esl.Group) error {
 		}
 	}
 	for i := range p.Jobs {
-		g.AskAll(g.Own(gateOfJob(i)), esl.One)
+		for k := range g.Tasks {
+			g.Ask(k, g.Own(p.gateOfJob(i, g.Index(k))), esl.One)
+		}
 	}
 	return nil
 }
 
-// gateOfJob returns the suffix of the gate of the i-th job.
-func gateOfJob(i int) string { return taskset.JobGate + strconv.Itoa(i) }
+// gateOfJob returns the suffix of the gate of the i-th job, for tasks with an index.
+func (p After) gateOfJob(i, index int) string {
+	name := taskset.JobGate + strconv.Itoa(i)
+	if p.Each {
+		name += "." + strconv.Itoa(index)
+	}
+	return name
+}
 
 // afterGate is a gate of tasks, named by later, with the same predecessors, named by earlier.
 type afterGate struct {
@@ -216,9 +231,32 @@ func (p After) Next(s *esl.State) esl.Plan {
 		p.decide(s, &plan, gate.name, later, func() standing { return p.standingOf(named, gate.earlier) })
 	}
 	for i, job := range p.Jobs {
-		p.decide(s, &plan, s.Own(gateOfJob(i)), members, func() standing { return p.standingOfJob(s, job) })
+		for index, later := range p.byIndex(members) {
+			p.decide(s, &plan, s.Own(p.gateOfJob(i, index)), later, func() standing { return p.standingOfJob(s, job, index) })
+		}
 	}
 	return plan
+}
+
+// byIndex yields tasks by their index, in order; all of them together, under 0, unless Each is set.
+func (p After) byIndex(tasks []*cluster.Task) iter.Seq2[int, []*cluster.Task] {
+	return func(yield func(int, []*cluster.Task) bool) {
+		if !p.Each {
+			yield(0, tasks)
+			return
+		}
+		of := make(map[int][]*cluster.Task)
+		for _, t := range tasks {
+			if taskset.IsWaiting(t) {
+				of[t.Info.V.Index] = append(of[t.Info.V.Index], t)
+			}
+		}
+		for _, index := range slices.Sorted(maps.Keys(of)) {
+			if !yield(index, of[index]) {
+				return
+			}
+		}
+	}
 }
 
 // decide adds to a plan the opening of a closed gate, or the end of the tasks that wait for it, up
@@ -251,9 +289,9 @@ func (p After) standingOf(named map[string][]*cluster.Task, names []string) stan
 	return st
 }
 
-// standingOfJob returns how far a preceding job is. It counts as failed if all of its tasks are
+// standingOfJob returns how far a preceding job is; with Each, its tasks of an index. It counts as failed if all of its tasks are
 // forgotten, or if some were before this job was submitted.
-func (p After) standingOfJob(s *esl.State, job string) standing {
+func (p After) standingOfJob(s *esl.State, job string, index int) standing {
 	var st standing
 	tasks, forgotten := s.TasksOf(job)
 	switch {
@@ -261,6 +299,12 @@ func (p After) standingOfJob(s *esl.State, job string) standing {
 		st.failed = fmt.Sprintf("job %s, which is not there", job)
 	case forgotten > 0:
 		st.failed = fmt.Sprintf("job %s, of which %d of %d tasks had ended, and were deleted, before this was submitted: how they ended is unknown", job, forgotten, forgotten+len(tasks))
+	}
+	if p.Each && st.failed == "" {
+		tasks = slices.DeleteFunc(slices.Clone(tasks), func(t *cluster.Task) bool { return t.Info.V == nil || t.Info.V.Count == 0 || t.Info.V.Index != index })
+		if len(tasks) == 0 {
+			st.failed = fmt.Sprintf("task %d of job %s, which has none of that index", index, job)
+		}
 	}
 	of := " of job " + job
 	if len(tasks) > 0 && (tasks[0].ID.ID == job || tasks[0].Info.V.Job == "") {
@@ -307,11 +351,12 @@ func (p After) Why(s *esl.State, task string) why.Reason {
 			return why.Say(why.Awaits, "It comes after %s.", st.waiting)
 		}
 	}
+	index := t.Info.V.Index
 	for i, job := range p.Jobs {
-		if isOpen(s, s.Own(gateOfJob(i))) {
+		if isOpen(s, s.Own(p.gateOfJob(i, index))) {
 			continue
 		}
-		if st := p.standingOfJob(s, job); st.waiting != "" {
+		if st := p.standingOfJob(s, job, index); st.waiting != "" {
 			return why.Say(why.Awaits, "It comes after %s.", st.waiting)
 		}
 	}

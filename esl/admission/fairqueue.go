@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
@@ -36,6 +37,7 @@ func (FairQueue) Kind() string { return "fair-queue" }
 func (FairQueue) Describe() esl.Description {
 	return esl.Description{Does: "admit tasks by the weights of their flows", OnlyDeclared: true, Flags: []esl.Flag{{
 		Name: "queue", Values: esl.Values{Then: "/"},
+		Pattern: "^" + manifest.NamePattern + "/(.|\n)+",
 		Text: func(text string) (esl.Parameters, error) {
 			if name, as, ok := strings.Cut(text, "/"); ok {
 				return esl.Parameters{"name": name, "as": as}, nil

@@ -135,7 +135,7 @@ func (u unit) since() int64 {
 }
 
 // closeIdle returns the changes that close the gates of admitted tasks that do not begin, while
-// others wait; and when to call again. A gang that is accumulating capacity is left out.
+// others wait; and when to call again. A gang that is collecting capacity is left out.
 func closeIdle(s *esl.State, l gates) (closed []controlplane.Resource, again time.Time) {
 	if len(l.waiting)+len(l.closing) == 0 {
 		return nil, again
@@ -168,7 +168,7 @@ func (g *gate) entered() time.Time {
 	return at
 }
 
-// collectsFor reports whether the reservation that a task draws on is granted or accumulating.
+// collectsFor reports whether the reservation that a task draws on is granted or collecting.
 func collectsFor(s *esl.State, t *cluster.Task) bool {
 	return slices.ContainsFunc(t.Info.V.Requests, func(x types.Request) bool {
 		_, id, scoped := strings.Cut(x.Name, "@")

@@ -37,6 +37,7 @@ func (Queue) Kind() string { return "queue" }
 func (Queue) Describe() esl.Description {
 	return esl.Description{Does: "so many tasks run at once, or begin within a time", OnlyDeclared: true, Flags: []esl.Flag{{
 		Name: "queue", Usage: "NAME[/FLOW]: declared queue, or fair queue, to wait in",
+		Pattern: "^" + manifest.NamePattern + "$",
 		Text: func(text string) (esl.Parameters, error) {
 			if strings.Contains(text, "/") {
 				return nil, nil // of a fair queue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
@@ -28,6 +29,7 @@ func (Semaphore) Kind() string { return "semaphore" }
 func (Semaphore) Describe() esl.Description {
 	return esl.Description{Does: "so much of a name that tasks hold at once", OnlyDeclared: true, Flags: []esl.Flag{{
 		Name: "semaphore", Usage: "NAME[=AMOUNT]: declared semaphore, and how much of it each task holds",
+		Pattern: "^" + manifest.NamePattern + "(=[+]?0*[1-9][0-9]*)?$",
 		Text: func(text string) (esl.Parameters, error) {
 			name, amount, given := strings.Cut(text, "=")
 			if !given {

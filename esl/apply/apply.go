@@ -27,6 +27,8 @@ const (
 	Unchanged Action = "unchanged"
 	// Replace: a different one with its name exists, and is stopped.
 	Replace Action = "replace"
+	// Update: the job stays, and some of its tasks are replaced, added or removed.
+	Update Action = "update"
 	// Set: set the resource or the namespace.
 	Set Action = "set"
 	// Reserve: create the reservation.
@@ -61,6 +63,9 @@ type Change struct {
 	// Blocked is the reason against the change; empty if there is none.
 	Blocked types.Text `json:"blocked,omitzero"`
 
+	// InPlace is the change of a job that stays; nil for any other.
+	InPlace *InPlace `json:"inPlace,omitempty"`
+
 	// Adds lists additions of policies: requests of tasks, resources, reservations.
 	Adds []string `json:"adds,omitempty"`
 
@@ -68,10 +73,11 @@ type Change struct {
 	Submissions []controlplane.Submission `json:"-"`
 
 	doc *manifest.Document
-	// policies are the stored policies of a job, or the declared one. expanded is the job with
-	// their additions. sets are the initial resources of a declared policy, and was the revision of
-	// the one it replaces.
-	policies []types.Policy
+	// policies are those of a job, or the declared one, and stored their stored forms. expanded is
+	// the job with their additions. sets are the initial resources of a declared policy, and was the
+	// revision of the one it replaces.
+	policies []esl.Policy
+	stored   []types.Policy
 	expanded *esl.Expanded
 	sets     []controlplane.Resource
 	was      int64
@@ -101,6 +107,9 @@ type Decision struct {
 	// Condition is that no named object has changed since.
 	Condition Condition `json:"condition"`
 
+	// Told hears of the steps of updates; nil means no one.
+	Told func(Step) `json:"-"`
+
 	reads controlplane.ReadSet
 }
 
@@ -113,6 +122,9 @@ func (d *Decision) Blocked() error {
 	}
 	return nil
 }
+
+// Labels returns the labels of a job that it launches.
+func (c *Change) Labels() []types.Label { return types.LabelsOf(c.doc.Job.Labels) }
 
 // String returns kind and name of the change.
 func (c *Change) String() string {
@@ -149,7 +161,7 @@ func (d *Decision) transaction(c *controlplane.Client) *controlplane.Transaction
 // job returns the job of a change, on the condition that no other one of its name was created.
 func (d *Decision) job(x *Change) controlplane.Job {
 	return controlplane.Job{
-		Name: x.Name, Tasks: x.Submissions, NoneSince: d.Revision, RequestDigest: RequestDigest(x.Submissions, x.policies),
+		Name: x.Name, Labels: x.Labels(), Tasks: x.Submissions, NoneSince: d.Revision, RequestDigest: RequestDigest(x.Submissions, x.stored),
 	}
 }
 
@@ -165,7 +177,7 @@ func (c *Change) make(tx *controlplane.Transaction) {
 	case Reserve:
 		tx.Reserve(c.Name, c.doc.Reservation.Reservation())
 	case Declare:
-		tx.SetPolicies(c.Name, types.Policies{Session: c.doc.Policy.Session, Policies: c.policies}, c.was)
+		tx.SetPolicies(c.Name, types.Policies{Session: c.doc.Policy.Session, Policies: c.stored}, c.was)
 		for _, s := range c.sets {
 			if c.was == 0 {
 				tx.IfNoResource(s.Name, c.Name)
@@ -206,6 +218,23 @@ func (d *Decision) Perform(ctx context.Context, c *controlplane.Client) error {
 	if err := d.setNamespaces(ctx, c); err != nil {
 		return err
 	}
+	for _, step := range []func(context.Context, *controlplane.Client) error{d.stopFirst, d.others, d.healthyAfter} {
+		if err := step(ctx, c); err != nil {
+			return err
+		}
+	}
+	for i := range d.Changes {
+		if x := &d.Changes[i]; x.Action == Update {
+			if err := d.update(ctx, c, x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// others makes all changes but those of jobs that stay.
+func (d *Decision) others(ctx context.Context, c *controlplane.Client) error {
 	if !d.todo() {
 		return nil
 	}
@@ -239,7 +268,7 @@ func (d *Decision) todo() bool {
 		if d.Changes[i].Kind == manifest.KindNamespace {
 			continue
 		}
-		if d.Changes[i].Action != Unchanged || len(d.Changes[i].stop) > 0 {
+		if a := d.Changes[i].Action; a != Unchanged && a != Update || len(d.Changes[i].stop) > 0 {
 			return true
 		}
 	}
@@ -250,7 +279,10 @@ func (d *Decision) todo() bool {
 func (d *Decision) large(limits controlplane.Limits) bool {
 	n := 0
 	for i := range d.Changes {
-		n += len(d.Changes[i].Submissions) + len(d.Changes[i].stop) + len(d.Changes[i].sets)
+		n += len(d.Changes[i].stop) + len(d.Changes[i].sets)
+		if d.Changes[i].Action != Update {
+			n += len(d.Changes[i].Submissions)
+		}
 	}
 	return n > limits.Ops
 }
@@ -264,7 +296,7 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 		case x.Kind == manifest.KindNamespace:
 		case x.Action == Set || x.Action == Reserve || x.Action == Declare || x.Kind == manifest.KindTask && x.Action == Launch:
 			small.Changes, at = append(small.Changes, x), append(at, i)
-		case x.Action != Unchanged:
+		case x.Action != Unchanged && x.Action != Update:
 			large = append(large, i)
 		}
 	}

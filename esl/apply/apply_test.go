@@ -250,7 +250,7 @@ func TestApplyOfJobs(t *testing.T) {
 	for _, id := range ids {
 		w.phase(id, types.Running)
 	}
-	w.blocked(strings.Replace(train, "count: 3", "count: 4", 1), apply.Options{}, types.Precondition, "tasks: 3 → 4")
+	w.blocked(strings.Replace(train, "count: 3", "count: 2", 1), apply.Options{}, types.Precondition, "tasks: 3 → 2")
 	w.blocked(strings.Replace(train, "image: a", "image: b", 1), apply.Options{}, types.Precondition, "spec.image: a → b")
 	// Some ended tasks may be deleted.
 	w.phase(ids[0], types.Succeeded)
@@ -258,7 +258,7 @@ func TestApplyOfJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, w.apply(train, apply.Options{}), apply.Unchanged)
-	d = w.apply(strings.Replace(train, "count: 3", "count: 100", 1), apply.Options{Replace: true})
+	d = w.apply(strings.Replace(strings.Replace(train, "count: 3", "count: 100", 1), "image: a", "image: b", 1), apply.Options{Replace: true})
 	want(t, d, apply.Replace)
 	if d.Changes[0].ID == "" || len(d.Launched()) != 100 {
 		t.Errorf("job %q has %d tasks", d.Changes[0].ID, len(d.Launched()))
@@ -295,6 +295,27 @@ func TestApplyOnCondition(t *testing.T) {
 	if err := d.Perform(t.Context(), w.Client); !types.Is(err, types.Conflict) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestApplyDirectedReservation: where a reservation collects, and how far it is raised, is no
+// difference from its file.
+func TestApplyDirectedReservation(t *testing.T) {
+	w := newWorld(t)
+	file := room + "accumulate: true\n"
+	w.apply(file, apply.Options{})
+	key := controlplane.ReservationKey("team", "room")
+	kv, err := controlplane.Get(t.Context(), w.Store(), key)
+	var r types.Reservation
+	if err != nil || types.Decode(kv.Value, &r) != nil {
+		t.Fatal(err)
+	}
+	r.Raised, r.Collect = 1, &types.Collect{On: []string{"n1"}}
+	c := controlplane.NewChange(1)
+	c.Put(key, &r)
+	if _, err := controlplane.Commit(t.Context(), w.Store(), c.Txn()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, w.apply(file, apply.Options{}), apply.Unchanged)
 }
 
 func TestApplyRefuses(t *testing.T) {

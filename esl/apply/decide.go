@@ -79,7 +79,10 @@ func (d *decider) index() {
 }
 
 func (d *decider) change(doc *manifest.Document) (Change, error) {
-	c := newChange(doc)
+	c, err := newChange(doc)
+	if err != nil {
+		return c, err
+	}
 	switch doc.Kind {
 	case manifest.KindTask:
 		return c, d.task(&c)
@@ -96,17 +99,19 @@ func (d *decider) change(doc *manifest.Document) (Change, error) {
 	return c, d.resource(&c)
 }
 
-func newChange(doc *manifest.Document) Change {
+func newChange(doc *manifest.Document) (Change, error) {
 	c := Change{Kind: doc.Kind, Name: doc.Name(), doc: doc}
 	if doc.Job != nil {
 		for _, p := range doc.Job.Policies {
-			c.policies = append(c.policies, p.Stored())
+			c.policies = append(c.policies, PolicyOf(p))
 		}
 	}
 	if doc.Policy != nil {
-		c.policies = []types.Policy{doc.Policy.Policy.Stored()}
+		c.policies = []esl.Policy{PolicyOf(doc.Policy.Policy)}
 	}
-	return c
+	var err error
+	c.stored, err = esl.StoredForms(c.policies)
+	return c, err
 }
 
 // there is an existing task or job of a name.
@@ -150,13 +155,30 @@ func (d *decider) task(c *Change) error {
 
 // job decides about a job.
 func (d *decider) job(c *Change) error {
+	subs, err := c.doc.Job.Submissions(d.now)
+	if err != nil {
+		return err
+	}
+	if err := wholeUpdate(c, subs); err != nil {
+		return err
+	}
 	var all []there
+	var unfinished *there
 	for _, id := range d.jobs[c.Name] {
 		members := slices.DeleteFunc(d.view.Members(id), func(t *cluster.Task) bool { return t.Info.V == nil })
 		j := d.view.Jobs[id]
-		if live, gone := stage(members); !gone {
-			all = append(all, there{id.ID, members, j.V.Submitted, j.Create, live})
+		live, gone := stage(members)
+		one := there{id.ID, members, j.V.Submitted, j.Create, live}
+		if !gone {
+			all = append(all, one)
 		}
+		if j.V.Updating && len(members) > 0 && (unfinished == nil || unfinished.submitted < j.V.Submitted) {
+			unfinished = &one
+		}
+	}
+	live := func(t there) bool { return t.live }
+	if unfinished != nil && !slices.ContainsFunc(all, live) {
+		unfinished.live, all = true, []there{*unfinished} // the update goes on, though it has stopped all tasks
 	}
 	return d.compare(c, all, c.doc.Job.Submissions)
 }
@@ -180,17 +202,29 @@ func (d *decider) compare(c *Change, all []there, wanted func(time.Time) ([]cont
 		if err != nil {
 			return err
 		}
-		if kept < 0 && (t.live || i == 0) && d.equal(t, subs, c.policies) {
+		if kept < 0 && (t.live || i == 0) && d.equal(t, subs, c.stored) {
 			kept = i
 		}
+	}
+	inPlace, err := d.stays(c, all, kept == 0, wanted)
+	if err != nil {
+		return err
+	}
+	if inPlace != nil {
+		kept = 0
 	}
 	subs, err := wanted(d.now)
 	if err != nil {
 		return err
 	}
-	if kept >= 0 {
+	switch {
+	case inPlace != nil && !inPlace.nothing():
+		if err := d.update(c, all[0], inPlace); err != nil {
+			return err
+		}
+	case kept >= 0:
 		c.Action, c.ID, c.Note = Unchanged, all[kept].id, note(all[kept])
-	} else {
+	default:
 		c.Action, c.Submissions, c.Tasks = Launch, subs, len(subs)
 	}
 	for i, t := range all {
@@ -203,7 +237,7 @@ func (d *decider) compare(c *Change, all []there, wanted func(time.Time) ([]cont
 	}
 	if kept < 0 && len(all) > 0 && all[0].live {
 		c.Action = Replace
-		if c.Differences, err = d.differences(all[0], subs, c.policies); err != nil {
+		if c.Differences, err = d.differences(all[0], subs, c.stored); err != nil {
 			return err
 		}
 	}
@@ -211,8 +245,27 @@ func (d *decider) compare(c *Change, all []there, wanted func(time.Time) ([]cont
 	return nil
 }
 
+// stays returns the change in place of the newest existing job, if it is one that stays. A job that
+// has ended stays only if it gets further tasks. equal reports whether its tasks are as wanted.
+func (d *decider) stays(c *Change, all []there, equal bool, wanted func(time.Time) ([]controlplane.Submission, error)) (*InPlace, error) {
+	if c.Kind != manifest.KindJob || len(all) == 0 {
+		return nil, nil
+	}
+	if equal && !d.view.Jobs[cluster.ID{Namespace: d.ns, ID: all[0].id}].V.Updating {
+		return nil, nil
+	}
+	u, err := d.inPlace(c, all[0], wanted)
+	if err != nil || u == nil || !all[0].live && u.rolling {
+		return nil, err
+	}
+	return u, nil
+}
+
 // block records the reason against the change.
 func (c *Change) block(opts Options) {
+	if c.InPlace != nil && !opts.Replace {
+		c.Blocked = c.InPlace.blocked(c)
+	}
 	if len(c.Stops) == 0 || opts.Replace {
 		return
 	}
@@ -316,7 +369,7 @@ func (d *decider) kindOf(name string) string {
 func (d *decider) equal(t there, wanted []controlplane.Submission, policies []types.Policy) bool {
 	if t.tasks[0].Info.V.Job != "" {
 		j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: t.id}]
-		if j == nil || j.V.Tasks != len(wanted) {
+		if j == nil || j.V.Tasks != len(wanted) || !sameIndices(t.tasks, wanted) {
 			return false
 		}
 		switch j.V.RequestDigest {
@@ -396,7 +449,7 @@ func (d *decider) reservation(c *Change) error {
 	}
 	d.reads[controlplane.ReservationKey(d.ns, c.Name)] = r.Info.Mod
 	is, want := *r.Info.V, c.doc.Reservation.Reservation()
-	is.Extra, is.Submitted = types.Extra{}, 0
+	is.Extra, is.Submitted, is.Raised, is.Collect = types.Extra{}, 0, 0, nil
 	c.ID, c.Action, c.Note = c.Name, Unchanged, string(types.Pending)
 	if r.Current() {
 		c.Note = string(r.Grant.V.Phase)

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -21,14 +23,37 @@ func (d *decider) differences(t there, wanted []controlplane.Submission, policie
 	if j := len(t.tasks); t.tasks[0].Info.V.Job != "" && j != len(wanted) {
 		out = append(out, fmt.Sprintf("tasks: %d → %d", j, len(wanted)))
 	}
-	is := *t.tasks[0].Info.V.Full()
-	want := closest(is, wanted)
-	if d.requestDigest(t.id) != "" {
+	if t.tasks[0].Info.V.Job != "" && !sameIndices(t.tasks, wanted) {
+		indices := make([]int, len(t.tasks))
+		for i, one := range t.tasks {
+			indices[i] = one.Info.V.Index
+		}
+		out = append(out, fmt.Sprintf("indices: %s → %s", manifest.IndicesOf(indices), indicesOf(wanted)))
+	}
+	is := t.tasks[0]
+	fields, err := d.fields(t, is, closest(*is.Info.V.Full(), wanted))
+	if err != nil {
+		return nil, err
+	}
+	if out = append(out, fields...); len(out) == 0 {
+		out = append(out, "its tasks")
+	}
+	return out, nil
+}
+
+// fields lists the fields in which an existing task differs from the wanted one.
+func (d *decider) fields(t there, task *cluster.Task, want controlplane.Submission) ([]string, error) {
+	is := *task.Info.V.Full()
+	requested := d.requestDigest(t.id) != ""
+	if requested {
 		is = requestedTask(is, want.Task, d.makers(t.id))
 	}
 	spec, err := d.specs(is.Spec)
 	if err != nil {
 		return nil, err
+	}
+	if requested {
+		is, spec = esl.WithoutPeers(is, spec, want.Spec)
 	}
 	before, err := flat(manifest.FromSubmission(controlplane.Submission{Task: is, Spec: spec}))
 	if err != nil {
@@ -41,11 +66,7 @@ func (d *decider) differences(t there, wanted []controlplane.Submission, policie
 	if err != nil {
 		return nil, err
 	}
-	out = append(out, different(before, after)...)
-	if len(out) == 0 {
-		out = append(out, "its tasks")
-	}
-	return out, nil
+	return different(before, after), nil
 }
 
 // different lists the differing fields.
@@ -118,9 +139,11 @@ func Submit(docs []manifest.Document, now time.Time) (*Decision, error) {
 	out := &Decision{reads: make(controlplane.ReadSet)}
 	for i := range docs {
 		doc := &docs[i]
-		c := newChange(doc)
+		c, err := newChange(doc)
+		if err != nil {
+			return nil, err
+		}
 		c.Action = Launch
-		var err error
 		switch doc.Kind {
 		case manifest.KindTask:
 			var s controlplane.Submission

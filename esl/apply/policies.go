@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,6 +17,18 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
+// PolicyOf returns the policy of a document or flag. A kind that is known to neither belongs to
+// another program.
+func PolicyOf(p manifest.Policy) esl.Policy {
+	if text, foreign := p.With.(manifest.With); foreign {
+		return esl.Foreign{Name: p.Name, With: string(text)}
+	}
+	if made, ok := reflect.ValueOf(p.With).Elem().Interface().(esl.Policy); ok {
+		return made
+	}
+	return p.With.(esl.Policy)
+}
+
 // Expand adds the additions of policies to the decision, and writes nothing. Invalid: the error
 // names all policies that cannot be satisfied, alone or together.
 func (d *Decision) Expand(ctx context.Context, c *esl.Client) error {
@@ -23,11 +36,7 @@ func (d *Decision) Expand(ctx context.Context, c *esl.Client) error {
 	for i := range d.Changes {
 		switch x := &d.Changes[i]; {
 		case x.Action == Declare:
-			p, err := c.Kinds.Read(x.policies[0])
-			if err != nil {
-				return types.Errorf(types.ClassOf(err), "%s: %w", x, err)
-			}
-			batch.Declared[x.Name] = p
+			batch.Declared[x.Name] = x.policies[0]
 		case (x.Kind == manifest.KindJob || x.Kind == manifest.KindTask) && x.Blocked.IsZero():
 			batch.Names = append(batch.Names, x.Name)
 		}
@@ -41,7 +50,7 @@ func (d *Decision) Expand(ctx context.Context, c *esl.Client) error {
 		var err error
 		switch x.Action {
 		case Declare:
-			err = d.declare(x, batch.Declared[x.Name])
+			err = d.declare(x, x.policies[0])
 		case Launch, Replace:
 			err = x.expand(ctx, c, d.job(x), batch)
 		}
@@ -98,11 +107,8 @@ func (c *Change) Planned() (id string, policies []types.Policy) {
 }
 
 func (c *Change) expand(ctx context.Context, client *esl.Client, job controlplane.Job, batch esl.Batch) error {
-	policies, err := client.ReadPolicies(c.policies)
-	if err != nil {
-		return err
-	}
-	if c.expanded, err = client.Expand(ctx, job, batch, policies...); err != nil {
+	var err error
+	if c.expanded, err = client.Expand(ctx, job, batch, c.policies...); err != nil {
 		return err
 	}
 	c.Submissions = c.expanded.Tasks
@@ -180,7 +186,7 @@ func (d *decider) policy(c *Change) error {
 		return nil
 	}
 	d.reads[key], c.was = is.Mod, is.Mod
-	want := c.policies[0]
+	want := c.stored[0]
 	switch {
 	case is.V.Job != "":
 		c.Action, c.Blocked = Replace, types.Textf("the policies of job %s have that id: give it another name", is.V.Job)
@@ -190,7 +196,7 @@ func (d *decider) policy(c *Change) error {
 	case is.V.Session == "" && c.doc.Policy.Session != "":
 		c.Action = Replace
 		c.Blocked = types.Textf("it has no session, and cannot get one: %s, then apply again", action.RemovePolicy.Of(c.Name))
-	case RequestDigest(nil, is.V.Policies) == RequestDigest(nil, c.policies) && is.V.Session == c.doc.Policy.Session:
+	case RequestDigest(nil, is.V.Policies) == RequestDigest(nil, c.stored) && is.V.Session == c.doc.Policy.Session:
 		c.Action, c.ID = Unchanged, c.Name
 	default:
 		c.Action, c.ID = Declare, c.Name

@@ -64,8 +64,8 @@ func known() manifest.Policies {
 	return manifest.Policies{
 		"slots": {New: func() any { return &slots{} }, Job: true},
 		"use":   {New: func() any { return &esl.Use{} }, Job: true},
-		"lane":  {New: func() any { return &lanes{} }, Shared: true},
-		"house": {New: func() any { return &lanes{} }, Shared: true},
+		"lane":  {New: func() any { return &lanes{kind: "lane"} }, Shared: true},
+		"house": {New: func() any { return &lanes{kind: "house"} }, Shared: true},
 	}
 }
 

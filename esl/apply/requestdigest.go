@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
@@ -25,7 +27,7 @@ func digestOf(tasks []controlplane.Submission, policies []types.Policy) string {
 	if len(policies) == 0 {
 		return ""
 	}
-	all := make([]string, len(tasks))
+	all := make([]string, len(tasks), len(tasks)+1)
 	digests := make(map[*types.Spec]string)
 	for i := range tasks {
 		t := &tasks[i]
@@ -39,6 +41,9 @@ func digestOf(tasks []controlplane.Submission, policies []types.Policy) string {
 		all[i] = content(t.Task, spec)
 	}
 	slices.Sort(all)
+	if len(tasks) > 0 && tasks[0].Task.Count > 0 { // an array
+		all = append(all, string(indicesOf(tasks)))
+	}
 	for _, p := range policies {
 		all = append(all, p.Kind, sortedFields(p.With))
 	}
@@ -72,5 +77,30 @@ func sortedFields(text string) string {
 // digest of its spec.
 func content(t types.Task, spec string) string {
 	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.EvictGrace, t.Later, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, nil, 0, spec
+	t.Index, t.Count = 0, 0
 	return string(types.Encode(0, &t))
+}
+
+// indicesOf returns the indices that tasks will have in their job.
+func indicesOf(tasks []controlplane.Submission) manifest.Indices {
+	indices := make([]int, len(tasks))
+	for i := range tasks {
+		if indices[i] = i; tasks[i].Task.Count > 0 {
+			indices[i] = tasks[i].Task.Index
+		}
+	}
+	return manifest.IndicesOf(indices)
+}
+
+// sameIndices reports whether existing tasks of a job have the indices of the wanted ones. Some may
+// be deleted. Tasks of an older version have none.
+func sameIndices(tasks []*cluster.Task, wanted []controlplane.Submission) bool {
+	left := make(map[int]bool, len(wanted))
+	for i := range wanted {
+		if w := &wanted[i].Task; w.Count > 0 {
+			i = w.Index
+		}
+		left[i] = true
+	}
+	return !slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return t.Info.V.Count > 0 && !left[t.Info.V.Index] })
 }

@@ -33,6 +33,7 @@ func Policies() []esl.Policy {
 		admission.Semaphore{},
 		share.FairShare{},
 		esl.Use{},
+		admission.Limit{},
 		admission.After{},
 		admission.Barrier{},
 	}

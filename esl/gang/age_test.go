@@ -51,7 +51,7 @@ func TestGangCollectsWhenAged(t *testing.T) {
 		small := submit(tasks[8:])
 		collecting := func(v *cluster.View) (n int) {
 			for _, r := range v.Reservations {
-				if r.Grant.V != nil && r.Grant.V.Phase == types.Accumulating {
+				if r.Grant.V != nil && r.Grant.V.Phase == types.Collecting {
 					n++
 				}
 			}

@@ -2,8 +2,13 @@ package gang
 
 import (
 	"cmp"
+	"fmt"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -26,8 +31,40 @@ type Gang struct {
 // Kind returns gang.
 func (Gang) Kind() string { return "gang" }
 
+// The description stands apart from the policy, whose lines e2e/bench/gang compares with the
+// paper's.
+
+// Describe says what the policy does, and its flags.
+func (Gang) Describe() esl.Description {
+	return esl.Description{Does: "all tasks are placed at once, or none", Flags: []esl.Flag{{
+		Name: "gang", Usage: "number of tasks, all placed at once or none; each finds its rank and the addresses of all in NODE_RANK, ESCHER_PEERS, MASTER_ADDR", CountsTasks: true,
+		Number: func(n int) (esl.Parameters, error) {
+			switch {
+			case n < 0:
+				return nil, esl.Invalid("gang: %d is negative: give how many tasks are placed at once", n)
+			case n == 0:
+				return nil, esl.Invalid("gang: 0 tasks are none: give how many are placed at once, or leave --gang out")
+			}
+			return esl.Parameters{}, nil
+		},
+		With: []esl.Flag{{
+			Name: "per-node", Usage: "with --gang: how many share each node; with --apart: how many may",
+			Number: esl.Sets[int]("perNode"), Alone: "is given without --gang or --apart: say which it is of",
+		}, {
+			Name: "together", Text: esl.Sets[string]("in"),
+		}, {
+			Name: "on-loss", Usage: "when a task of a gang, or of tasks that are together, is lost: fail, restart or alone",
+			Text: esl.Sets[string]("onLoss"), Values: esl.Values{Words: esl.Loss("").Choices()},
+			Alone: "is given without --gang or --together: say which it is of; --restart is about one task",
+		}},
+	}}}
+}
+
 // NeedsNodes returns true: a gang too large for the cluster is refused.
 func (Gang) NeedsNodes() bool { return true }
+
+// Peers makes the members know each other.
+func (p Gang) Peers() types.Peers { return p.Loss.Peers() }
 
 // Validate checks the parameters.
 func (p Gang) Validate() error {
@@ -125,4 +162,118 @@ func (p Gang) together() string {
 		return ""
 	}
 	return " on one " + string(p.In)
+}
+
+// Next keeps the gang whole, chooses its domain, and removes its reservation as soon as no member
+// will start there again: then each member that ends frees its part.
+func (p Gang) Next(s *esl.State) esl.Plan {
+	id, members, alone := s.Own(""), s.Members(), p.Loss == esl.Alone
+	p, r := p.of(s, members), s.Reservation(id)
+	plan := keepWhole(s, members, alone, id)
+	if !plan.Nothing() {
+		return plan
+	}
+	switch none := noneStarts(members, alone); {
+	case taskset.Locked(r) && none:
+		return esl.Plan{Unreserve: []string{id}, Reason: "no member will start again"}
+	case taskset.Locked(r):
+		return p.choose(s, r, plan.RequeueAfter)
+	case none:
+		return esl.Plan{}
+	}
+	if all, until := gathered(members, s.Now); !all && !alone {
+		return esl.Plan{RequeueAfter: until}
+	}
+	return taskset.LockAgain(s, members, p.unit, p.Loss.LostBundles(), "all members wait for their place again")
+}
+
+// of returns the policy as it was applied: another policy may put all members on one node.
+func (p Gang) of(s *esl.State, members []*cluster.Task) Gang {
+	if len(members) > 0 && taskset.AsksFor(members[0].Info.V.Requests, s.Own("node")) {
+		p.In = esl.Node
+	}
+	return p
+}
+
+// choose chooses a rack or zone where the whole gang fits, or would fit on empty nodes. While the
+// gang waits, choose moves to another one where it fits. It checks less often the longer the gang
+// waits. For a granted gang, the next check is at due.
+func (p Gang) choose(s *esl.State, r *cluster.Reservation, due time.Time) esl.Plan {
+	if !p.chooses() {
+		return esl.Plan{RequeueAfter: due}
+	}
+	now, want := "", ""
+	place := types.Resolve(s.Namespace, s.Own("place"))
+	if c := s.View.Everywhere[place]; c != nil && c.V.Selector != nil && len(c.V.Selector.Labels) == 1 {
+		now = c.V.Selector.Labels[0].Value
+	}
+	waited := s.Now.Sub(time.Unix(0, r.Info.V.Submitted))
+	again := s.Now.Add(min(max(waited/8, time.Second), 15*time.Second))
+	if taskset.Granted(r) {
+		again, want = due, p.In.Of(s.View.Nodes[r.Grant.V.Nodes[0].Node])
+	} else if want, _, _ = p.room(s, r, now, false); want == "" {
+		want, _, _ = p.room(s, r, now, true)
+	}
+	if want == "" || want == now {
+		return esl.Plan{RequeueAfter: again}
+	}
+	return esl.Plan{
+		Set: []controlplane.Resource{{
+			Name: s.Own("place"), Capacity: types.Inf, Options: esl.OfJob(s.Job),
+			Where: controlplane.OnEvery(types.Label{Name: string(p.In), Value: want}),
+		}},
+		RequeueAfter: again, Reason: fmt.Sprintf("there is room in %s %s", p.In, want),
+	}
+}
+
+// room returns a domain where all members that have not ended fit, the domain rather if possible;
+// "" if none. most is how many fit where most do, all how many members have not ended.
+func (p Gang) room(s *esl.State, r *cluster.Reservation, rather string, empty bool) (in string, most, all int) {
+	for _, t := range s.Members() {
+		if !t.Phase().Ended() {
+			all++
+		}
+	}
+	needs, out, space := taskset.NeedsOf(s.View, s.Namespace, r.Info.V), map[types.ResourceID]bool(nil), match.Present(s.View)
+	if empty {
+		space = match.Empty(s.View)
+	}
+	if p.chooses() || empty {
+		out = taskset.ChosenWith(s, s.Own("place"), needs)
+	}
+	if r.Current() && !empty {
+		space = space.With(r.Grant.V)
+	}
+	in, most = taskset.DomainWithRoom(s, p.over(), needs, out, rather, space)
+	return in, min(most*p.unit(all), all), all
+}
+
+// Why says how many members fit.
+func (p Gang) Why(s *esl.State, task string) why.Reason {
+	t, r := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task}), s.Reservation(s.Own(""))
+	p = p.of(s, s.Members())
+	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
+		return why.Reason{}
+	}
+	name := "gang " + taskset.JobName(s)
+	switch {
+	case !taskset.Locked(r):
+		return why.Say(why.Awaits, "%s: %s", name, nextStart(s.Members(), s.Now))
+	case taskset.Granted(r):
+		return why.Say(why.Awaits, "%s: it has its place, where attempt %d of this member is to start", name, taskset.AttemptOf(t))
+	}
+	if text := taskset.Lacking(s, taskset.NeedsOf(s.View, s.Namespace, r.Info.V), s.Own("place")); text != "" {
+		return why.Say(why.NodesIneligible, "%s: %s", name, text)
+	}
+	_, fit, all := p.room(s, r, "", false)
+	if _, most, _ := p.room(s, r, "", true); most < all {
+		return why.Say(why.NodesTooSmall, "%s: were nothing else there, %d of %d members would fit%s: it waits for nodes", name, most, all, p.together())
+	}
+	reason := why.Say(why.InUse, "%s: %d of %d members would fit%s; it waits until all do", name, fit, all, p.together())
+	if other := s.Collector(); r.Current() {
+		reason = reason.And(", and has collected what becomes free for %s", s.Now.Sub(time.Unix(0, r.Grant.V.Since)).Round(time.Second))
+	} else if other != "" {
+		reason = reason.And("; what becomes free is collected for %s before it", other)
+	}
+	return reason
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -37,7 +38,9 @@ type loop struct {
 	told    map[cluster.ID]string
 	telling sync.WaitGroup
 
-	turns   turns
+	turns       turns
+	collections collections
+
 	updates chan update
 	results chan result
 	// busy is the number of plans being committed.
@@ -50,7 +53,8 @@ func newLoop(store controlplane.Store, opts Options) *loop {
 	return &loop{
 		store: store, opts: opts, clients: make(map[string]*controlplane.Client),
 		view: cluster.New(), book: esl.NewRegistry(opts.Kinds), items: make(map[cluster.ID]*managed),
-		told: make(map[cluster.ID]string), wide: make(map[*managedPolicy]struct{}), watching: make(listeners), lacked: make(listeners),
+		collections: newCollections(opts.Collect),
+		told:        make(map[cluster.ID]string), wide: make(map[*managedPolicy]struct{}), watching: make(listeners), lacked: make(listeners),
 		updates: make(chan update), results: make(chan result), kept: time.Now(),
 	}
 }
@@ -98,7 +102,7 @@ func skips(key string) bool {
 		return true
 	}
 	switch at.Kind {
-	case controlplane.Specs, controlplane.Sessions, controlplane.Schedulers, controlplane.Leaders, controlplane.System:
+	case controlplane.Specs, controlplane.Sessions, controlplane.Leaders, controlplane.System:
 		return true
 	}
 	return false
@@ -116,6 +120,10 @@ func (k *loop) loop(ctx context.Context) error {
 		if at, ok := k.next(); ok {
 			due = time.After(time.Until(at))
 		}
+		var collects <-chan time.Time
+		if at, ok := k.collections.next(); k.synced && ok {
+			collects = time.After(time.Until(at))
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -124,6 +132,10 @@ func (k *loop) loop(ctx context.Context) error {
 			close(u.taken)
 		case r := <-k.results:
 			k.settle(r)
+		case r := <-k.collections.results:
+			k.settleCollections(r)
+		case <-collects:
+			k.collect(ctx, time.Now())
 		case <-beat.C:
 			k.opts.Beat(false)
 		case <-due:
@@ -135,7 +147,7 @@ func (k *loop) loop(ctx context.Context) error {
 
 // idle reports whether there has been no policy to run for keepIdle.
 func (k *loop) idle() bool {
-	if len(k.items) > 0 || k.busy > 0 || !k.synced {
+	if len(k.items) > 0 || k.busy > 0 || !k.synced || !k.collections.idle(k.view) {
 		k.kept = time.Now()
 	}
 	return time.Since(k.kept) >= keepIdle
@@ -146,6 +158,7 @@ func (k *loop) drain() {
 	for ; k.busy > 0; k.busy-- {
 		<-k.results
 	}
+	k.collections.drain()
 	k.telling.Wait()
 }
 
@@ -285,17 +298,22 @@ const (
 	keepWrong = 30 * time.Second
 )
 
+// pauseAfter returns the pause after so many failures, the last of which is err.
+func pauseAfter(err error, failures int) time.Duration {
+	longest := keepRetry
+	if !types.ClassOf(err).Retryable() && !types.Is(err, types.Conflict) {
+		longest = keepWrong
+	}
+	return min(longest, keepGap<<min(failures, 12))
+}
+
 // fail calls a policy again later, after longer pauses each time. It logs the error when it
 // changes.
 func (k *loop) fail(p *managedPolicy, err error) {
 	p.failures++
 	reason := p.last.Reason
 	p.last = esl.Plan{}
-	longest := keepRetry
-	if !types.ClassOf(err).Retryable() && !types.Is(err, types.Conflict) {
-		longest = keepWrong
-	}
-	p.retry = time.Now().Add(min(longest, keepGap<<min(p.failures, 12)))
+	p.retry = time.Now().Add(pauseAfter(err, p.failures))
 	k.mark(p)
 	says, _, _ := strings.Cut(err.Error(), "\n")
 	if types.Is(err, types.Conflict) || says == p.said {
@@ -307,4 +325,78 @@ func (k *loop) fail(p *managedPolicy, err error) {
 
 func (k *loop) log(p *managedPolicy) *zap.Logger {
 	return k.opts.Log.With(zap.String("namespace", p.of.id.Namespace), zap.String("policy", p.of.id.ID+"."+p.label))
+}
+
+// collect decides, and commits the plan in another goroutine. A panic is a failure of collections
+// alone: policies go on.
+func (k *loop) collect(ctx context.Context, now time.Time) {
+	c := &k.collections
+	c.asked, c.moved = now, false
+	var plan collect.Plan
+	change := controlplane.NewChange(controlplane.NewBatch())
+	err := esl.Contain(func() {
+		if plan = c.state.Next(k.view, now); len(plan.Changes) > 0 {
+			plan.Write(k.view, change)
+		}
+	})
+	c.rest, c.due = restAfter(time.Since(now)), plan.Again
+	if err != nil {
+		k.failCollections(plan.Reason, err)
+		return
+	}
+	if len(plan.Changes) == 0 {
+		return
+	}
+	for key, revision := range k.opts.Guard {
+		change.IfUnchanged(key, revision)
+	}
+	c.busy = true
+	go func() {
+		done := collected{plan: plan}
+		done.err = supervise.Contain(func() error {
+			res, err := controlplane.Commit(ctx, k.store, change.Txn())
+			if done.revision = res.Revision; err == nil && !res.Committed {
+				return types.Errorf(types.Conflict, "collect: an object has changed: it is decided again")
+			}
+			return err
+		})
+		c.results <- done
+	}()
+}
+
+// settleCollections records the outcome of a plan. The next decision follows with a view that has the
+// changes, or what refused them, or a little later.
+func (k *loop) settleCollections(r collected) {
+	c := &k.collections
+	c.busy, c.after = false, r.revision
+	if r.err != nil {
+		k.failCollections(r.plan.Reason, r.err)
+		return
+	}
+	c.failures, c.said, c.moved = 0, "", true
+	for _, x := range r.plan.Changes {
+		kind, nodes := "task", 0
+		if x.Reservation {
+			kind = "reservation"
+		}
+		if x.To != nil {
+			nodes = len(x.To.On)
+		}
+		k.opts.Log.Info("collection directed to nodes", zap.String("namespace", x.ID.Namespace), zap.String(kind, x.ID.ID), zap.Int("count", nodes),
+			zap.String("reason", r.plan.Reason), zap.Int64("revision", r.revision))
+	}
+}
+
+// failCollections decides again later, after longer pauses each time. It logs the error when it
+// changes.
+func (k *loop) failCollections(reason string, err error) {
+	c := &k.collections
+	c.failures++
+	c.moved, c.retry = true, time.Now().Add(pauseAfter(err, c.failures))
+	says, _, _ := strings.Cut(err.Error(), "\n")
+	if types.Is(err, types.Conflict) || says == c.said {
+		return
+	}
+	c.said = says
+	k.opts.Log.Warn("collections not directed yet", zap.String("reason", reason), zap.Error(err))
 }

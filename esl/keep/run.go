@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -21,6 +22,8 @@ type Options struct {
 	Namespace string
 	// Session selects the policies that name it; empty means those that name no session.
 	Session string
+	// Collect also runs the collections over time of all namespaces; nil runs none.
+	Collect *collect.Config
 	// Guard is a condition of every commit, such as the key of a leader.
 	Guard controlplane.ReadSet
 	// Beat is called whenever the loop runs, and with heard whenever the store was heard from; nil
@@ -51,7 +54,7 @@ var (
 // Run runs policies until ctx is done, and then returns ctx.Err(). It follows the cluster, calls
 // each policy, and commits its plan. All of its state is in the store: it may end at any moment,
 // and another one goes on; two at a time do no harm. While the store is unreachable it waits. While
-// there are no policies to run, it follows only the keys of policies.
+// there are no policies to run, and nothing may collect, it follows only the keys that say so.
 func Run(ctx context.Context, store controlplane.Store, opts Options) error {
 	if opts.Log == nil {
 		opts.Log = zap.NewNop()
@@ -59,21 +62,28 @@ func Run(ctx context.Context, store controlplane.Store, opts Options) error {
 	if opts.Beat == nil {
 		opts.Beat = func(bool) {}
 	}
+	var ended map[string]int64
 	for {
-		if err := opts.await(ctx, store); !errors.Is(err, errThere) {
+		if err := opts.await(ctx, store, ended); !errors.Is(err, errThere) {
 			return err
 		}
-		if err := newLoop(store, opts).run(ctx); !errors.Is(err, errIdle) {
+		k := newLoop(store, opts)
+		if err := k.run(ctx); !errors.Is(err, errIdle) {
 			return err
 		}
+		ended = k.collections.ended(k.view)
 	}
 }
 
-// await returns errThere as soon as there is a policy to run.
-func (o *Options) await(ctx context.Context, store controlplane.Store) error {
-	prefix := controlplane.Prefix(controlplane.Policies)
-	if o.Namespace != "" {
-		prefix = controlplane.Prefix(controlplane.Policies, o.Namespace)
+// await returns errThere as soon as there is a policy to run, or something may collect. Of ended
+// tasks, given by key and revision, nothing does.
+func (o *Options) await(ctx context.Context, store controlplane.Store, ended map[string]int64) error {
+	prefixes := []string{controlplane.Prefix(controlplane.Policies)}
+	switch {
+	case o.Namespace != "":
+		prefixes[0] = controlplane.Prefix(controlplane.Policies, o.Namespace)
+	case o.Collect != nil:
+		prefixes = append(prefixes, controlplane.Prefix(controlplane.Tasks), controlplane.Prefix(controlplane.Reservations))
 	}
 	g, ctx := supervise.WithContext(ctx)
 	g.Go(func() error {
@@ -88,20 +98,33 @@ func (o *Options) await(ctx context.Context, store controlplane.Store) error {
 			}
 		}
 	})
-	watch := controlplane.ListWatchOptions{Prefix: prefix, Log: o.Log, Heard: func() { o.Beat(true) }}
-	g.Go(func() error {
-		return controlplane.ListWatch(ctx, store, watch, func(u controlplane.Update) error {
-			for _, e := range u.Events {
-				var p types.Policies
-				at, ok := controlplane.Parse(e.Key)
-				if ok && !e.Delete && types.Decode(e.Value, &p) == nil && o.manages(at.Namespace, &p) {
-					return errThere
+	for _, prefix := range prefixes {
+		watch := controlplane.ListWatchOptions{Prefix: prefix, Parts: true, Log: o.Log, Heard: func() { o.Beat(true) }}
+		g.Go(func() error {
+			return controlplane.ListWatch(ctx, store, watch, func(u controlplane.Update) error {
+				for _, e := range u.Events {
+					if !e.Delete && ended[e.Key] != e.ModRevision && o.concerns(e) {
+						return errThere
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		})
-	})
+	}
 	return g.Wait()
+}
+
+// concerns reports whether an event has a policy to run, or something that may collect.
+func (o *Options) concerns(e controlplane.Event) bool {
+	at, ok := controlplane.Parse(e.Key)
+	switch {
+	case !ok:
+		return false
+	case at.Kind == controlplane.Policies:
+		var p types.Policies
+		return types.Decode(e.Value, &p) == nil && o.manages(at.Namespace, &p)
+	}
+	return collect.May(at, e.Value)
 }
 
 // mine reports whether this program is responsible for policies.

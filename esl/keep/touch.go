@@ -26,6 +26,7 @@ func (k *loop) apply(ctx context.Context, u controlplane.Update) {
 	}
 	k.view.Reached(u.Revision)
 	k.turns.further(u.Revision)
+	k.collections.further(u.Revision)
 	if u.Synced {
 		k.touchAll()
 	}
@@ -46,6 +47,7 @@ func (k *loop) change(ctx context.Context, e controlplane.Event) {
 	if !changed {
 		return
 	}
+	k.collections.touch(k.view, at)
 	if at.Kind == controlplane.Policies {
 		k.read(ctx, cluster.ID{Namespace: at.Namespace, ID: at.ID})
 	}

@@ -1,8 +1,6 @@
 package place
 
 import (
-	"slices"
-
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
@@ -62,29 +60,14 @@ func (p Apart) Next(s *esl.State) esl.Plan {
 	if p.In.Or(esl.Node) == esl.Node {
 		return esl.Plan{}
 	}
-	name := s.Own("")
-	id := types.Resolve(s.Namespace, name)
-	c := taskset.Of(s, name)
-	plan := esl.Plan{Reason: "tasks are kept apart", RequeueAfter: c.Next}
-	if len(c.Waiting) == 0 {
-		closeDomains(s, &plan, name)
-		return plan
-	}
-	for _, d := range domainsOf(s, p.In, id, c) {
-		setLimits(s, &plan, name, limitDomain(s, d, id, max(p.PerNode, 1), c))
-	}
-	takeTurn(s, &plan)
-	return plan
+	return keepLimits(s, p.In, "tasks are kept apart", p.most)
 }
 
-// Opens returns how many more tasks each rack or zone may hold. Single nodes need no Limit.
-func (p Apart) Opens(s *esl.State) esl.Limit {
-	if p.In.Or(esl.Node) == esl.Node {
-		return esl.Limit{}
-	}
-	parts := domainsOf(s, p.In, types.Resolve(s.Namespace, s.Own("")), taskset.Of(s, s.Own("")))
-	return lawOf(s.Own(""), p.In, parts, slices.Repeat([]int{max(p.PerNode, 1)}, len(parts)))
-}
+// most returns the limit of each domain.
+func (p Apart) most(l *limits) (most []int, level bool) { return l.equal(max(p.PerNode, 1)), false }
+
+// Opens returns how many more tasks each rack or zone may hold.
+func (p Apart) Opens(s *esl.State) esl.Limit { return opens(s, p.In, p.most) }
 
 // ClusterScoped is set: free capacity changes with other jobs.
 func (Apart) ClusterScoped() {}
@@ -94,12 +77,11 @@ func (p Apart) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
 		return why.Reason{}
 	}
-	in, id := p.In.Or(esl.Node), types.Resolve(s.Namespace, s.Own(""))
-	parts := domainsOf(s, in, id, taskset.Of(s, s.Own("")))
-	for _, d := range parts {
+	l := limitsOf(s, p.In)
+	for _, d := range l.parts {
 		if d.used < max(p.PerNode, 1) {
 			return why.Reason{}
 		}
 	}
-	return why.Say(why.Place, "apart: at most %d of its job may be on one %s, and each of %d has so many: it waits for one to end, or for another %s", max(p.PerNode, 1), in, len(parts), in)
+	return why.Say(why.Place, "apart: at most %d of its job may be on one %s, and each of %d has so many: it waits for one to end, or for another %s", max(p.PerNode, 1), l.over, len(l.parts), l.over)
 }

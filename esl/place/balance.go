@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
@@ -68,59 +69,53 @@ func (p Balance) share(tasks, m, unit int) types.Quantity {
 // Next sets the share of each node. After a node is lost or drained, the share of the others grows,
 // or another node replaces it if Nodes is given.
 func (p Balance) Next(s *esl.State) esl.Plan {
-	name := s.Own("")
-	c := taskset.Of(s, name)
-	if len(c.Waiting)+len(c.Held) == 0 {
+	const reason = "the share of each node"
+	if p.Nodes == 0 {
+		return keepLimits(s, esl.Node, reason, p.most)
+	}
+	l := limitsOf(s, esl.Node)
+	if len(l.tasks.Waiting)+len(l.tasks.Held) == 0 {
 		return esl.Plan{}
 	}
-	id, all := types.Resolve(s.Namespace, name), len(taskset.Tasks(s))
-	parts := domainsOf(s, esl.Node, id, c)
-	plan := esl.Plan{Reason: "the share of each node", RequeueAfter: c.Next}
-	if p.Nodes == 0 {
-		if want := p.share(all, len(parts), c.Unit); want != onEveryNode(s, name) && len(parts) > 0 {
-			onEvery(s, &plan, name, want)
-		}
-		return plan
-	}
-	p.choose(s, &plan, name, parts, c, p.share(all, min(p.Nodes, len(parts)), c.Unit))
+	plan := esl.Plan{Reason: reason, RequeueAfter: l.tasks.Next}
+	share := p.shareOf(l)
+	chosen := p.choose(l, share)
+	open(s, &plan, l.name, share, true, func(n *cluster.Node) bool { return slices.Contains(chosen, n) })
 	takeTurn(s, &plan)
 	return plan
 }
 
-// choose gives the share to Nodes nodes. The order is: nodes with tasks of the job, nodes with
-// capacity for a share, those that have the share, those with the fewest tasks. A change of nodes
-// takes two plans: after the first, no task can begin on the old node.
-func (p Balance) choose(s *esl.State, plan *esl.Plan, name string, parts []*domain, c taskset.Set, share types.Quantity) {
-	id := types.Resolve(s.Namespace, name)
-	lacks := make(map[*domain]int, len(parts))
-	for _, d := range parts {
+// most returns the share of each node.
+func (p Balance) most(l *limits) (most []int, level bool) {
+	return l.equal(int(p.shareOf(l) / esl.One)), true
+}
+
+// on returns on how many nodes the tasks are.
+func (p Balance) on(l *limits) int { return min(cmp.Or(p.Nodes, len(l.parts)), len(l.parts)) }
+
+func (p Balance) shareOf(l *limits) types.Quantity {
+	return p.share(len(taskset.Tasks(l.s)), p.on(l), l.tasks.Unit)
+}
+
+// choose returns the nodes that get the share. The order is: nodes with tasks of the job, nodes with
+// capacity for a share, those that have the share, those with the fewest tasks.
+func (p Balance) choose(l *limits, share types.Quantity) []*cluster.Node {
+	lacks := make(map[*domain]int, len(l.parts))
+	for _, d := range l.parts {
 		if d.used == 0 {
-			lacks[d] = max(0, min(int(share/esl.One), len(c.Waiting))-d.fit(c).now)
+			lacks[d] = max(0, min(int(share/esl.One), len(l.tasks.Waiting))-d.fit(l.tasks).now)
 		}
 	}
-	slices.SortStableFunc(parts, func(a, b *domain) int {
+	slices.SortStableFunc(l.parts, func(a, b *domain) int {
 		x, y := a.nodes[0], b.nodes[0]
-		return cmp.Or(cmp.Compare(b.used, a.used), cmp.Compare(min(lacks[a], 1), min(lacks[b], 1)), cmp.Compare(taskset.Capacity(s, y, id), taskset.Capacity(s, x, id)),
+		return cmp.Or(cmp.Compare(b.used, a.used), cmp.Compare(min(lacks[a], 1), min(lacks[b], 1)), cmp.Compare(taskset.Capacity(l.s, y, l.id), taskset.Capacity(l.s, x, l.id)),
 			cmp.Compare(lacks[a], lacks[b]), cmp.Compare(len(x.Bindings), len(y.Bindings)))
 	})
-	chosen := make(map[string]bool)
-	var on, off []string
-	for _, d := range parts[:min(p.Nodes, len(parts))] {
-		n := d.nodes[0]
-		chosen[n.Name] = true
-		if taskset.Capacity(s, n, id) != share {
-			on = append(on, n.Name)
-		}
+	var out []*cluster.Node
+	for _, d := range l.parts[:p.on(l)] {
+		out = append(out, d.nodes[0])
 	}
-	for _, n := range openNodes(s, id) {
-		if !chosen[n.Name] {
-			off = append(off, n.Name)
-		}
-	}
-	if len(off) > 0 {
-		on = nil
-	}
-	setOn(s, plan, name, share, on, off)
+	return out
 }
 
 // ClusterScoped is set: free capacity changes with other jobs.
@@ -134,16 +129,10 @@ func (p Balance) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
 		return why.Reason{}
 	}
-	name := s.Own("")
-	c := taskset.Of(s, name)
-	parts := domainsOf(s, esl.Node, types.Resolve(s.Namespace, name), c)
-	if len(parts) == 0 {
+	l := limitsOf(s, esl.Node)
+	if len(l.parts) == 0 {
 		return why.Say(why.Place, "balance: no node takes tasks, is large enough for it, and has what else it asks for")
 	}
-	m := len(parts)
-	if p.Nodes > 0 {
-		m = min(m, p.Nodes)
-	}
 	return why.Say(why.Place, "balance: each of %d nodes may have %s of the job's tasks at once; it waits until one of them has fewer, and room",
-		m, p.share(len(taskset.Tasks(s)), m, c.Unit).Format("tasks"))
+		p.on(l), p.shareOf(l).Format("tasks"))
 }

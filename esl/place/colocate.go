@@ -1,6 +1,7 @@
 package place
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -134,27 +135,22 @@ func (p Colocate) lost(s *esl.State) esl.Plan {
 // follow puts the resource where the other tasks are.
 func (p Colocate) follow(s *esl.State) esl.Plan {
 	name, in := s.Own(taskset.ColocateWith), p.In.Or(esl.Node)
-	id := types.Resolve(s.Namespace, name)
-	want := make(map[string]bool)
+	want := p.partnersIn(s)
+	plan := esl.Plan{Reason: p.With + " is elsewhere"}
+	open(s, &plan, name, types.Inf, false, func(n *cluster.Node) bool { return want[in.Of(n)] })
+	return plan
+}
+
+// partnersIn returns the domains of the other tasks.
+func (p Colocate) partnersIn(s *esl.State) map[string]bool {
+	out := make(map[string]bool)
 	for _, t := range partnersOf(s, p.With) {
 		if n := s.View.Nodes[nodeOf(t)]; n != nil {
-			want[in.Of(n)] = true
+			out[p.In.Or(esl.Node).Of(n)] = true
 		}
 	}
-	delete(want, "")
-	plan := esl.Plan{Reason: p.With + " is elsewhere"}
-	var on, off []string
-	for _, n := range s.View.Nodes {
-		switch here := want[in.Of(n)]; {
-		case n.Alive.V == nil:
-		case here && taskset.Capacity(s, n, id) == 0:
-			on = append(on, n.Name)
-		case !here && taskset.Capacity(s, n, id) > 0:
-			off = append(off, n.Name)
-		}
-	}
-	setOn(s, &plan, name, types.Inf, on, off)
-	return plan
+	delete(out, "") // a node without the label
+	return out
 }
 
 // nodeOf returns the node of a task, "" if it has none.
@@ -204,12 +200,7 @@ func (p Colocate) Why(s *esl.State, task string) why.Reason {
 	}
 	in := p.In.Or(esl.Node)
 	if p.With != "" {
-		places := make(map[string]bool)
-		for _, t := range partnersOf(s, p.With) {
-			if n := s.View.Nodes[nodeOf(t)]; n != nil {
-				places[in.Of(n)] = true
-			}
-		}
+		places := p.partnersIn(s)
 		if len(places) == 0 {
 			return why.Say(why.Place, "colocate: it is to be on the %s of %s, which is on none: it waits until that has a node", in, p.With)
 		}
@@ -219,4 +210,93 @@ func (p Colocate) Why(s *esl.State, task string) why.Reason {
 		return why.Say(why.Place, "colocate: the tasks of its job share a %s: %s", in, at)
 	}
 	return why.Say(why.Place, "colocate: no %s that takes tasks is large enough for any of the tasks, which are to share one", in)
+}
+
+// choose opens one domain: the one where most tasks are already, otherwise the one where most fit.
+// Opening another one takes two plans: after the first, no task can be bound in the old domain; the
+// second knows which tasks were bound there before that.
+func (p Colocate) choose(s *esl.State, c taskset.Set) esl.Plan {
+	name, in := s.Own(""), p.In.Or(esl.Node)
+	id := types.Resolve(s.Namespace, name)
+	parts := domainsOf(s, in, id, c)
+	is, want := p.opened(s, name), p.best(s, parts, c)
+	if at := p.inUse(s, name); at != "" {
+		want = at
+	}
+	if want == "" || is == want {
+		return esl.Plan{}
+	}
+	if is != "" && is != want {
+		return p.open(s, is, 0, fmt.Sprintf("no longer on %s %s", in, is))
+	}
+	return p.open(s, want, types.Inf, fmt.Sprintf("together on %s %s", in, want))
+}
+
+// opened returns the open domain, "" if there is none.
+func (p Colocate) opened(s *esl.State, name string) string {
+	id := types.Resolve(s.Namespace, name)
+	if p.In.Or(esl.Node) == esl.Node {
+		for _, n := range openNodes(s, id) {
+			return n.Name
+		}
+		return ""
+	}
+	c := s.View.Everywhere[id]
+	if c == nil || c.V.Capacity == 0 || c.V.Selector == nil {
+		return ""
+	}
+	for _, l := range c.V.Selector.Labels {
+		return l.Value
+	}
+	return ""
+}
+
+// open sets the capacity of the resource in a domain.
+func (p Colocate) open(s *esl.State, domain string, capacity types.Quantity, reason string) esl.Plan {
+	plan := esl.Plan{Reason: reason}
+	name, in := s.Own(""), p.In.Or(esl.Node)
+	set := controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.OnNode(domain), Options: lifetimeOf(s)}
+	switch {
+	case in == esl.Node && capacity == 0:
+		set.Options = controlplane.SetOptions{}
+	case in != esl.Node && capacity == 0:
+		set.Where = controlplane.OnEvery()
+	case in != esl.Node:
+		set.Where = controlplane.OnEvery(types.Label{Name: string(in), Value: domain})
+	}
+	plan.Set = append(plan.Set, set)
+	return plan
+}
+
+// inUse returns the domain where most of the resource is in use, by tasks or their reservations, ""
+// if none is.
+func (p Colocate) inUse(s *esl.State, name string) string {
+	id := types.Resolve(s.Namespace, name)
+	used := make(map[string]types.Quantity)
+	most := ""
+	for _, n := range s.View.Nodes {
+		q := n.Used(id)
+		if q == 0 || n.Alive.V == nil {
+			continue
+		}
+		d := p.In.Or(esl.Node).Of(n)
+		if used[d] += q; most == "" || used[d] > used[most] || used[d] == used[most] && d < most {
+			most = d
+		}
+	}
+	return most
+}
+
+// best returns the domain where most tasks fit, of equal ones the open one. If no task fits in any,
+// it returns the one that is large enough for most.
+func (p Colocate) best(s *esl.State, parts []*domain, c taskset.Set) string {
+	is, best := p.opened(s, s.Own("")), ""
+	most := fit{now: -1}
+	for _, d := range parts {
+		f := d.fit(c)
+		if better := f.compare(most); better > 0 || better == 0 && d.name == is {
+			best, most = d.name, f
+		}
+	}
+	return best
 }

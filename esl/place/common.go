@@ -1,6 +1,7 @@
 package place
 
 import (
+	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -35,10 +36,24 @@ func openNodes(s *esl.State, id types.ResourceID) []*cluster.Node {
 	return out
 }
 
-// setOn adds to a plan that a resource is on nodes on, and no longer on nodes off. There the value
-// of every node applies again.
-func setOn(s *esl.State, plan *esl.Plan, name string, capacity types.Quantity, on, off []string) {
-	if len(on) > 0 {
+// open adds to a plan that a resource is on the nodes of want alone: the value of every node applies
+// again on the others. inTurn takes two plans for a change of nodes: after the first, no task can
+// begin on the old nodes; the second knows which tasks began there before that.
+func open(s *esl.State, plan *esl.Plan, name string, capacity types.Quantity, inTurn bool, want func(*cluster.Node) bool) {
+	id := types.Resolve(s.Namespace, name)
+	var on, off []string
+	for _, n := range s.View.Nodes {
+		switch has, here := taskset.Capacity(s, n, id), want(n); {
+		case n.Alive.V == nil:
+		case here && has != capacity:
+			on = append(on, n.Name)
+		case !here && has > 0:
+			off = append(off, n.Name)
+		}
+	}
+	slices.Sort(on)
+	slices.Sort(off)
+	if len(on) > 0 && (len(off) == 0 || !inTurn) {
 		plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.OnNode(on...), Options: lifetimeOf(s)})
 	}
 	if len(off) > 0 {
@@ -52,22 +67,29 @@ func takeTurn(s *esl.State, plan *esl.Plan) {
 	if plan.Nothing() {
 		return
 	}
-	name := s.Own("turn")
-	key := controlplane.ResourceKey(s.Namespace, name, types.ClusterWide)
-	count, mod := esl.One, s.View.UnreadMod(key)
+	name, count := s.Own("turn"), esl.One
 	if p := s.Pool(name); p != nil {
-		count, mod = p.Capacity()+esl.One, p.Info.Mod
+		count = p.Capacity() + esl.One
 	}
 	plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: count, Where: controlplane.InCluster(), Options: lifetimeOf(s)})
-	plan.If = unchanged(s, plan.If, key, mod)
+	unchanged(s, plan, name, types.ClusterWide)
 }
 
-func unchanged(s *esl.State, reads controlplane.ReadSet, key string, mod int64) controlplane.ReadSet {
-	if reads == nil {
-		reads = make(controlplane.ReadSet)
+// unchanged makes a plan depend on a resource at a place: a node, every node, or the cluster.
+func unchanged(s *esl.State, plan *esl.Plan, name, where string) {
+	id, key := types.Resolve(s.Namespace, name), controlplane.ResourceKey(s.Namespace, name, where)
+	mod := s.View.UnreadMod(key)
+	if p := s.View.Pool(id); p != nil && where == types.ClusterWide {
+		mod = p.Info.Mod
+	} else if c := s.View.Everywhere[id]; c != nil && where == types.EveryNode {
+		mod = c.Mod
+	} else if n := s.View.Nodes[where]; n != nil && n.Own[id] != nil {
+		mod = n.Own[id].Mod
 	}
-	reads[key] = mod
-	return reads
+	if plan.If == nil {
+		plan.If = make(controlplane.ReadSet)
+	}
+	plan.If[key] = mod
 }
 
 // checkExcludes refuses a policy that contradicts another policy of the job.

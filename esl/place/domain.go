@@ -2,16 +2,14 @@ package place
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
+	"math"
 	"slices"
+	"strings"
 
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
-	"github.com/escher-sched/escher/types/words"
 )
 
 // domain is a node, rack or zone, and its state. It counts if one of its nodes accepts tasks, and
@@ -29,55 +27,40 @@ type domain struct {
 
 // domainsOf returns the domains that count for a task set, sorted by name.
 func domainsOf(s *esl.State, in esl.Domain, id types.ResourceID, c taskset.Set) []*domain {
-	if in == esl.Node {
-		return nodeDomains(s, id, c)
+	type member struct {
+		*cluster.Node
+		of string
 	}
-	byName := make(map[string]*domain)
-	large := make(map[string]bool)
-	made := taskset.ReservedFor(s, id.In(s.Namespace))
+	all := make([]member, 0, len(s.View.Nodes))
 	for _, n := range s.View.Nodes {
-		name := in.Of(n)
-		if name == "" {
-			continue
-		}
-		p := byName[name]
-		if p == nil {
-			p = &domain{name: name, made: made}
-			byName[name] = p
-		}
-		p.nodes = append(p.nodes, n)
-		p.used += int((n.Used(id) - made[n.Name].Held) / esl.One)
-		if !n.Eligible() {
-			continue
-		}
-		r := esl.NewRoom(s.View, n)
-		p.rooms = append(p.rooms, r)
-		large[name] = large[name] || slices.ContainsFunc(c.Shapes, func(x *taskset.Shape) bool { return x.EverFits(r) })
-	}
-	var out []*domain
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		if p := byName[name]; large[name] {
-			esl.SortNodes(p.nodes)
-			slices.SortFunc(p.rooms, func(a, b *esl.Room) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
-			out = append(out, p)
+		if of := in.Of(n); of != "" {
+			all = append(all, member{n, of})
 		}
 	}
-	return out
-}
-
-// nodeDomains returns the nodes that count for a task set as domains, sorted by name.
-func nodeDomains(s *esl.State, id types.ResourceID, c taskset.Set) []*domain {
-	nodes := s.Nodes()
-	parts, rooms, roomsOf := make([]domain, len(nodes)), make([]esl.Room, len(nodes)), make([]*esl.Room, len(nodes))
-	out := make([]*domain, 0, len(nodes))
+	slices.SortFunc(all, func(a, b member) int {
+		return cmp.Or(strings.Compare(a.of, b.of), strings.Compare(a.Name, b.Name))
+	})
+	nodes, rooms, parts := make([]*cluster.Node, len(all)), make([]*esl.Room, 0, len(all)), make([]domain, len(all))
 	made := taskset.ReservedFor(s, id.In(s.Namespace))
-	for i, n := range nodes {
-		rooms[i] = *esl.NewRoom(s.View, n)
-		roomsOf[i] = &rooms[i]
-		if slices.ContainsFunc(c.Shapes, func(x *taskset.Shape) bool { return x.EverFits(&rooms[i]) }) {
-			used := int((n.Used(id) - made[n.Name].Held) / esl.One)
-			parts[i] = domain{name: n.Name, nodes: nodes[i : i+1 : i+1], rooms: roomsOf[i : i+1 : i+1], used: used, made: made}
-			out = append(out, &parts[i])
+	var out []*domain
+	for i := 0; i < len(all); {
+		p := &parts[i]
+		p.name, p.made = all[i].of, made
+		first, from, large := i, len(rooms), false
+		for ; i < len(all) && all[i].of == p.name; i++ {
+			n := all[i].Node
+			nodes[i] = n
+			p.used += int((n.Used(id) - made[n.Name].Held) / esl.One)
+			if !n.Eligible() {
+				continue
+			}
+			r := esl.NewRoom(s.View, n)
+			rooms = append(rooms, r)
+			large = large || slices.ContainsFunc(c.Shapes, func(x *taskset.Shape) bool { return x.EverFits(r) })
+		}
+		p.nodes, p.rooms = nodes[first:i:i], rooms[from:len(rooms):len(rooms)]
+		if large {
+			out = append(out, p)
 		}
 	}
 	return out
@@ -91,71 +74,21 @@ func least(parts []*domain) int {
 	return slices.MinFunc(parts, func(a, b *domain) int { return cmp.Compare(a.used, b.used) }).used
 }
 
-// limitDomain returns the nodes of a domain whose capacity of a resource changes, by new capacity,
-// so that never more than most of it is in use there.
-//
-// Free capacity is where waiting tasks fit, or where capacity is being made for them. Moving it to
-// another node takes two plans: after the first, no task can use it on the old node; the second
-// knows which tasks began there before that.
-func limitDomain(s *esl.State, p *domain, id types.ResourceID, most int, c taskset.Set) map[types.Quantity][]string {
-	lower, raise := make(map[types.Quantity][]string), make(map[types.Quantity][]string)
-	slots := p.slots(s, id, most-p.used, c)
-	could := 0 // how many could be in use during the plan and after it
-	for _, n := range p.nodes {
-		used, has := n.Used(id)-p.made[n.Name].Held, taskset.Capacity(s, n, id)
-		want := has
-		switch free := types.Quantity(slots[n.Name]) * esl.One; {
-		case free > 0:
-			want = used + free
-		case has > used:
-			want = used
-		}
-		could += int(max(has, want, used) / esl.One)
-		switch {
-		case want < has:
-			lower[want] = append(lower[want], n.Name)
-		case want > has:
-			raise[want] = append(raise[want], n.Name)
-		}
-	}
-	if could > max(most, p.used) {
-		return lower
-	}
-	for q, names := range raise {
-		lower[q] = append(lower[q], names...)
-	}
-	return lower
-}
-
-// closeDomains adds to a plan that no more tasks fit while none waits: their placement would follow
-// outdated limits.
-func closeDomains(s *esl.State, plan *esl.Plan, name string) {
-	id := types.Resolve(s.Namespace, name)
-	limits := make(map[types.Quantity][]string)
-	for _, n := range openNodes(s, id) {
-		if used := n.Used(id); taskset.Capacity(s, n, id) > used {
-			limits[used] = append(limits[used], n.Name)
-		}
-	}
-	setLimits(s, plan, name, limits)
-	takeTurn(s, plan)
-}
-
 // slots returns how many waiting tasks each node of a domain gets, free in total: first where
 // capacity is being made, then where there are slots already.
-func (p *domain) slots(s *esl.State, id types.ResourceID, free int, c taskset.Set) map[string]int {
+func (l *limits) slots(p *domain, free int) map[string]int {
 	out := make(map[string]int)
 	for _, r := range p.rooms {
 		n := min(free, int(p.made[r.Node.Name].Asked/esl.One))
 		out[r.Node.Name] += n
 		free -= n
 	}
-	has := func(r *esl.Room) int { return taskset.BoolInt(taskset.Capacity(s, r.Node, id) > r.Node.Used(id)) }
+	has := func(r *esl.Room) int { return taskset.BoolInt(taskset.Capacity(l.s, r.Node, l.id) > r.Node.Used(l.id)) }
 	rooms := p.clones()
 	slices.SortStableFunc(rooms, func(a, b *esl.Room) int {
-		return cmp.Or(cmp.Compare(has(b), has(a)), cmp.Compare(a.Node.Used(id), b.Node.Used(id)))
+		return cmp.Or(cmp.Compare(has(b), has(a)), cmp.Compare(a.Node.Used(l.id), b.Node.Used(l.id)))
 	})
-	c.Put(rooms, free, func(r *esl.Room, n, _ int) { out[r.Node.Name] += n })
+	l.tasks.Put(rooms, free, func(r *esl.Room, n, _ int) { out[r.Node.Name] += n })
 	return out
 }
 
@@ -168,49 +101,28 @@ func (p *domain) clones() []*esl.Room {
 	return out
 }
 
-// setLimits adds to a plan the capacity of a resource on nodes: see limitDomain.
-func setLimits(s *esl.State, plan *esl.Plan, name string, limits map[types.Quantity][]string) {
-	for _, q := range slices.Sorted(maps.Keys(limits)) {
-		slices.Sort(limits[q])
-		plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: q, Where: controlplane.OnNode(limits[q]...), Options: lifetimeOf(s)})
-	}
+// fit is how many waiting tasks fit in a domain now, the sum of the indices of their alternatives,
+// and how many tasks would fit on each of its nodes, if alone there, summed over the nodes.
+type fit struct{ now, far, ever int }
+
+// compare orders domains by the number of tasks that fit, then by their preference. If no task
+// fits, it orders them by ever.
+func (f fit) compare(than fit) int {
+	return cmp.Or(cmp.Compare(f.now, than.now), cmp.Compare(than.far, f.far), taskset.BoolInt(f.now == 0)*cmp.Compare(f.ever, than.ever))
 }
 
-// onEvery adds to a plan the capacity of a resource on every node, on the condition that it is
-// unchanged.
-func onEvery(s *esl.State, plan *esl.Plan, name string, capacity types.Quantity) {
-	id := types.Resolve(s.Namespace, name)
-	key := controlplane.ResourceKey(s.Namespace, name, types.EveryNode)
-	mod := s.View.UnreadMod(key)
-	if c := s.View.Everywhere[id]; c != nil {
-		mod = c.Mod
+// fit returns how well the waiting tasks fit in a domain.
+func (p *domain) fit(c taskset.Set) (f fit) {
+	c.Put(p.clones(), math.MaxInt, func(_ *esl.Room, n, way int) {
+		f.now += n
+		f.far += n * way
+	})
+	for _, r := range p.rooms {
+		for _, x := range c.Shapes {
+			if x.EverFits(r) {
+				f.ever += x.Waiting * x.Unit
+			}
+		}
 	}
-	plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.OnEvery(), Options: lifetimeOf(s)})
-	plan.If = unchanged(s, plan.If, key, mod)
-}
-
-// onEveryNode returns how much of a resource every node has, except nodes with a key of their own.
-func onEveryNode(s *esl.State, name string) types.Quantity {
-	if c := s.View.Everywhere[types.Resolve(s.Namespace, name)]; c != nil {
-		return c.V.Capacity
-	}
-	return 0
-}
-
-// counts names the first six domains, and how many are used in each.
-func counts(parts []*domain) string {
-	texts := make([]string, len(parts))
-	for i, p := range parts {
-		texts[i] = fmt.Sprintf("%s %d", p.name, p.used)
-	}
-	return words.List(texts, 6)
-}
-
-// lawOf returns the limit that allows most[i] in parts[i].
-func lawOf(name string, over esl.Domain, parts []*domain, most []int) esl.Limit {
-	l := esl.Limit{Name: name, Over: over, More: make(map[string]int, len(parts))}
-	for i, p := range parts {
-		l.More[p.name] = most[i] - p.used
-	}
-	return l
+	return f
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
-	"github.com/escher-sched/escher/types"
 )
 
 // ElasticBalance keeps tasks balanced over the nodes while tasks and nodes come and go: no node
@@ -28,11 +27,16 @@ func (ElasticBalance) Describe() esl.Description {
 
 // Apply makes each task request one of the resource.
 func (p ElasticBalance) Apply(g *esl.Group) error {
+	g.Make(g.Own(""), esl.One, controlplane.OnEvery())
+	return p.ask(g, g.Own(""))
+}
+
+// ask makes each task request one of the resource.
+func (ElasticBalance) ask(g *esl.Group, name string) error {
 	g.OnMany()
 	g.Steers()
 	g.InTurn() // a node gets one more when all have the same number
-	g.Make(g.Own(""), esl.One, controlplane.OnEvery())
-	g.AskAll(g.Own(""), esl.One)
+	g.AskAll(name, esl.One)
 	return nil
 }
 
@@ -44,32 +48,19 @@ func (p ElasticBalance) Declare(id string) ([]controlplane.Resource, error) {
 // Next sets the limit of each node to one more than the fewest tasks on a node. A node without
 // capacity for a waiting task does not hold up the others.
 func (p ElasticBalance) Next(s *esl.State) esl.Plan {
-	name := s.Own("")
-	c := taskset.Of(s, name)
-	if len(c.Waiting)+len(c.Held) == 0 {
-		return esl.Plan{}
-	}
-	plan := esl.Plan{Reason: "what each node may have", RequeueAfter: c.Next}
-	if parts := p.parts(s, name, c); len(parts) > 0 {
-		levelLimits(s, &plan, name, least(parts)+1, c)
-	}
-	return plan
+	return keepLimits(s, esl.Node, "what each node may have", p.most)
 }
 
-// parts returns the nodes that count: those where a waiting task fits or, if there is none or it
-// fits nowhere, all that take tasks.
-func (p ElasticBalance) parts(s *esl.State, name string, c taskset.Set) []*domain {
-	parts := domainsOf(s, esl.Node, types.Resolve(s.Namespace, name), c)
-	if len(c.Waiting) == 0 {
-		return parts
-	}
-	roomy := slices.DeleteFunc(slices.Clone(parts), func(d *domain) bool {
-		return !slices.ContainsFunc(c.Shapes, func(x *taskset.Shape) bool { return x.Waiting > 0 && x.Fits(d.rooms[0]) })
+// most counts the nodes where a waiting task fits or, if there is none or it fits nowhere, all that
+// take tasks.
+func (p ElasticBalance) most(l *limits) (most []int, level bool) {
+	parts := slices.DeleteFunc(slices.Clone(l.parts), func(d *domain) bool {
+		return !slices.ContainsFunc(l.tasks.Shapes, func(x *taskset.Shape) bool { return x.Waiting > 0 && x.Fits(d.rooms[0]) })
 	})
-	if len(roomy) == 0 {
-		return parts
+	if len(parts) == 0 {
+		parts = l.parts
 	}
-	return roomy
+	return l.equal(least(parts) + 1), true
 }
 
 // ClusterScoped is set: free capacity changes with other jobs.
@@ -80,8 +71,7 @@ func (p ElasticBalance) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
 		return why.Reason{}
 	}
-	name := s.Own("")
-	return why.Say(why.Place, "elastic-balance: each node may have %s of the tasks until all that have room are full: it waits for room on one with fewer", onEveryNode(s, name).Format("tasks"))
+	return why.Say(why.Place, "elastic-balance: each node may have %s of the tasks until all that have room are full: it waits for room on one with fewer", onEveryNode(s, s.Own("")).Format("tasks"))
 }
 
 // Use makes each task request one of the shared resource.
@@ -89,9 +79,5 @@ func (p ElasticBalance) Use(g *esl.Group, u esl.Use) error {
 	if err := u.Only(p.Kind()); err != nil {
 		return err
 	}
-	g.OnMany()
-	g.Steers()
-	g.InTurn()
-	g.AskAll(esl.OwnName(u.Name, p.Kind(), ""), esl.One)
-	return nil
+	return p.ask(g, esl.OwnName(u.Name, p.Kind(), ""))
 }

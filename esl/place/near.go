@@ -41,7 +41,7 @@ func (Near) Kind() string { return "near" }
 // Describe says what the policy does, and its flags.
 func (Near) Describe() esl.Description {
 	return esl.Description{Does: "tasks run where their data is; after a while, anywhere", Flags: []esl.Flag{{
-		Name: "near", Usage: "name of data: run where this resource is", Text: esl.Sets[string]("to"), Values: esl.Values{Resources: true},
+		Name: "near", Usage: "name of data: run on a node that has it, as a resource of this name", Text: esl.Sets[string]("to"), Values: esl.Values{Resources: true},
 		With: []esl.Flag{{
 			Name: "near-wait", Usage: "with --near: after how long to run anywhere; 0s means at once (default: never)",
 			Time: esl.Sets[time.Duration]("wait"), Alone: "is given without --near: name the data",
@@ -119,25 +119,12 @@ func (p Near) Next(s *esl.State) esl.Plan {
 func (p Near) widen(s *esl.State, plan *esl.Plan) {
 	for i, data := range p.wanted(s) {
 		own := s.Own(strconv.Itoa(i))
-		id := types.Resolve(s.Namespace, own)
 		has := make(map[string]bool)
 		for _, n := range replicasOf(s, data) {
 			has[p.In.Of(n)] = true
 		}
 		delete(has, "")
-		var on, off []string
-		for _, n := range s.View.Nodes {
-			switch here := has[p.In.Of(n)]; {
-			case n.Alive.V == nil:
-			case here && taskset.Capacity(s, n, id) == 0:
-				on = append(on, n.Name)
-			case !here && taskset.Capacity(s, n, id) > 0:
-				off = append(off, n.Name)
-			}
-		}
-		slices.Sort(on)
-		slices.Sort(off)
-		setOn(s, plan, own, types.Inf, on, off)
+		open(s, plan, own, types.Inf, false, func(n *cluster.Node) bool { return has[p.In.Of(n)] })
 	}
 }
 
@@ -210,15 +197,8 @@ func (p Near) cache(s *esl.State, plan *esl.Plan) {
 		}
 		copies[data]++
 		plan.Set = append(plan.Set, controlplane.Resource{Name: data, Capacity: types.Inf, Where: controlplane.OnNode(n.Name)})
-		key := controlplane.ResourceKey(s.Namespace, data, n.Name)
-		plan.If = unchanged(s, plan.If, key, modOf(s, n, data))
-		// An invalidation may also have changed this key.
-		every := controlplane.ResourceKey(s.Namespace, data, types.EveryNode)
-		since := s.View.UnreadMod(every)
-		if c := s.View.Everywhere[types.Resolve(s.Namespace, data)]; c != nil {
-			since = c.Mod
-		}
-		plan.If = unchanged(s, plan.If, every, since)
+		unchanged(s, plan, data, n.Name)
+		unchanged(s, plan, data, types.EveryNode) // an invalidation may also have changed this
 	}
 }
 
@@ -232,14 +212,6 @@ func invalidatedAt(s *esl.State, n *cluster.Node, data string) int64 {
 		since = max(since, c.Mod)
 	}
 	return since
-}
-
-// modOf is the revision of a node's own entry of a resource, 0 if it has none.
-func modOf(s *esl.State, n *cluster.Node, name string) int64 {
-	if c := n.Own[types.Resolve(s.Namespace, name)]; c != nil {
-		return c.Mod
-	}
-	return s.View.UnreadMod(controlplane.ResourceKey(s.Namespace, name, n.Name))
 }
 
 // Watches returns the data.

@@ -31,10 +31,15 @@ func (Pack) Describe() esl.Description {
 
 // Apply makes each task request one of a resource that Next creates on the open nodes.
 func (p Pack) Apply(g *esl.Group) error {
+	g.Make(g.Own(""), 0, controlplane.OnEvery())
+	return p.ask(g, g.Own(""))
+}
+
+// ask makes each task request one of the resource.
+func (Pack) ask(g *esl.Group, name string) error {
 	g.OnFew()
 	g.Steers()
-	g.Make(g.Own(""), 0, controlplane.OnEvery())
-	g.AskAll(g.Own(""), esl.One)
+	g.AskAll(name, esl.One)
 	return nil
 }
 
@@ -51,18 +56,7 @@ func (p Pack) Next(s *esl.State) esl.Plan {
 	id := types.Resolve(s.Namespace, name)
 	plan := esl.Plan{Reason: "nodes to be filled", RequeueAfter: c.Next}
 	want := p.targets(s, id, c)
-	var on, off []string
-	for _, n := range openNodes(s, id) {
-		if !want[n.Name] {
-			off = append(off, n.Name)
-		}
-		delete(want, n.Name)
-	}
-	for n := range want {
-		on = append(on, n)
-	}
-	slices.Sort(on)
-	setOn(s, &plan, name, types.Inf, on, off)
+	open(s, &plan, name, types.Inf, false, func(n *cluster.Node) bool { return want[n.Name] })
 	return plan
 }
 
@@ -196,10 +190,7 @@ func (p Pack) Use(g *esl.Group, u esl.Use) error {
 	if err := u.Only(p.Kind()); err != nil {
 		return err
 	}
-	g.OnFew()
-	g.Steers()
-	g.AskAll(esl.OwnName(u.Name, p.Kind(), ""), esl.One)
-	return nil
+	return p.ask(g, esl.OwnName(u.Name, p.Kind(), ""))
 }
 
 // OpensFor allows capacity to be made on any node.

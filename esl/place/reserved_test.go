@@ -36,7 +36,7 @@ func (r *room) make(rnd *rand.Rand, l esl.Limit) {
 	}
 	r.at = may[rnd.IntN(len(may))]
 	r.put(controlplane.ReservationKey("d", roomID), &types.Reservation{
-		Job: "j", AtOnce: true, Accumulate: true,
+		Job: "j", Collect: &types.Collect{On: []string{r.at}, HandOver: true},
 		Bundles: []types.Bundle{{Node: r.at, Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000, r.own: esl.One})}},
 	})
 }
@@ -156,7 +156,7 @@ func TestSpreadOpensWhereRoomIsMadeForAGang(t *testing.T) {
 			f.others[node] = 1000
 			f.allocate(node, own)
 			f.put(controlplane.ReservationKey("d", "j.preempt."+node), &types.Reservation{
-				Job: "j", AtOnce: true, Accumulate: true,
+				Job: "j", Collect: &types.Collect{On: []string{node}, HandOver: true},
 				Bundles: []types.Bundle{{Node: node, Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000, own: esl.One})}},
 			})
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
-	"github.com/escher-sched/escher/types"
 )
 
 // Spread divides the tasks of a job evenly among nodes, racks or zones: no task is bound where the
@@ -63,43 +62,15 @@ func (p Spread) Apply(g *esl.Group) error {
 }
 
 // Next opens as many in each domain as may be there now.
-func (p Spread) Next(s *esl.State) esl.Plan {
-	name := s.Own("")
-	c := taskset.Of(s, name)
-	if len(c.Waiting)+len(c.Held) == 0 {
-		return esl.Plan{}
-	}
-	plan := esl.Plan{Reason: "tasks are spread", RequeueAfter: c.Next}
-	if len(c.Waiting) == 0 && p.Over.Or(esl.Node) != esl.Node {
-		closeDomains(s, &plan, name)
-		return plan
-	}
-	id := types.Resolve(s.Namespace, name)
-	parts := domainsOf(s, p.Over.Or(esl.Node), id, c)
-	if len(parts) == 0 {
-		return plan
-	}
-	most := p.most(parts, c)
-	if p.Over.Or(esl.Node) == esl.Node && !c.Gang {
-		levelLimits(s, &plan, name, most[0], c) // all nodes have the same limit
-		return plan
-	}
-	for i, d := range parts {
-		setLimits(s, &plan, name, limitDomain(s, d, id, most[i], c))
-	}
-	takeTurn(s, &plan)
-	return plan
-}
+func (p Spread) Next(s *esl.State) esl.Plan { return keepLimits(s, p.Over, "tasks are spread", p.most) }
 
-// most returns the limit of each domain. A gang is placed at once, so its limits are the final
+// most returns the limit of each domain, the same for all nodes without a gang. A gang is placed at once, so its limits are the final
 // ones: of domains with equally many tasks, those with capacity for one more get it.
-func (p Spread) most(parts []*domain, c taskset.Set) []int {
-	out, most := make([]int, len(parts)), least(parts)+max(p.MaxSkew, 1)
-	for i := range out {
-		out[i] = most
-	}
+func (p Spread) most(l *limits) (most []int, level bool) {
+	parts, c := l.parts, l.tasks
+	out := l.equal(least(parts) + max(p.MaxSkew, 1))
 	if !c.Gang {
-		return out
+		return out, l.over == esl.Node
 	}
 	units := (len(c.Waiting) + c.Unit - 1) / c.Unit
 	order := make([]int, len(parts))
@@ -122,26 +93,11 @@ func (p Spread) most(parts []*domain, c taskset.Set) []int {
 			out[at] += c.Unit
 		}
 	}
-	return out
+	return out, false
 }
 
-// levelLimits sets the limit of each node, if that changes anything.
-func levelLimits(s *esl.State, plan *esl.Plan, name string, most int, c taskset.Set) {
-	is, want := onEveryNode(s, name), types.Quantity(most)*esl.One
-	if want < is || want > is && len(c.Waiting) > 0 {
-		onEvery(s, plan, name, want)
-	}
-}
-
-// Opens returns how many more tasks each rack or zone may hold. Single nodes need no Limit.
-func (p Spread) Opens(s *esl.State) esl.Limit {
-	if p.Over.Or(esl.Node) == esl.Node {
-		return esl.Limit{}
-	}
-	c := taskset.Of(s, s.Own(""))
-	parts := domainsOf(s, p.Over, types.Resolve(s.Namespace, s.Own("")), c)
-	return lawOf(s.Own(""), p.Over, parts, p.most(parts, c))
-}
+// Opens returns how many more tasks each rack or zone may hold.
+func (p Spread) Opens(s *esl.State) esl.Limit { return opens(s, p.Over, p.most) }
 
 // ClusterScoped is set: free capacity in a rack changes with other jobs.
 func (Spread) ClusterScoped() {}
@@ -151,13 +107,11 @@ func (p Spread) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
 		return why.Reason{}
 	}
-	name, over := s.Own(""), p.Over.Or(esl.Node)
-	c := taskset.Of(s, name)
-	parts := domainsOf(s, over, types.Resolve(s.Namespace, name), c)
-	if len(parts) == 0 {
-		return why.Say(why.Place, "spread: there is no %s with a node that is large enough for it: label nodes, or add some", over)
+	l := limitsOf(s, p.Over)
+	if len(l.parts) == 0 {
+		return why.Say(why.Place, "spread: there is no %s with a node that is large enough for it: label nodes, or add some", l.over)
 	}
-	slices.SortStableFunc(parts, func(a, b *domain) int { return cmp.Compare(a.used, b.used) })
+	slices.SortStableFunc(l.parts, func(a, b *domain) int { return cmp.Compare(a.used, b.used) })
 	return why.Say(why.Place, "spread: at most %d more may be on one %s than on another, and they have: %s; it goes where fewer than %d are, when there is room",
-		max(p.MaxSkew, 1), over, counts(parts), least(parts)+max(p.MaxSkew, 1))
+		max(p.MaxSkew, 1), l.over, l.counts(), least(l.parts)+max(p.MaxSkew, 1))
 }

@@ -161,27 +161,11 @@ func (p Elastic) Next(s *esl.State) esl.Plan {
 	case over && locked:
 		return esl.Plan{Unreserve: []string{s.Own("")}, Reason: "its core has ended"}
 	case !over && !locked:
-		return p.again(s, core)
+		return taskset.LockAgain(s, core, func(int) int { return 1 }, types.WaitForNode, "the place of its core was taken away")
 	case !over && !taskset.Granted(r):
 		return p.sized(s, esl.Plan{Reason: "its core waits"}, 0)
 	}
 	return p.size(s, more)
-}
-
-// again reserves the requests of the core again, after its reservation was taken away.
-func (p Elastic) again(s *esl.State, core []*cluster.Task) esl.Plan {
-	var live []*types.Task
-	for _, t := range core {
-		if !t.Phase().Ended() {
-			live = append(live, t.Info.V.Full())
-		}
-	}
-	r, err := esl.Relock(live, s.Own(""), 1)
-	if err != nil {
-		return esl.Plan{} // Lock accepted it at submission
-	}
-	r.Job = s.Job
-	return esl.Plan{Reserve: []controlplane.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: "the place of its core was taken away"}
 }
 
 // size decides how many tasks outside the core run: all or, when other jobs wait, the running ones
@@ -201,15 +185,13 @@ func (p Elastic) size(s *esl.State, more []*cluster.Task) esl.Plan {
 	if len(more) == 0 || taskset.Ended(more) {
 		return plan
 	}
-	g := p.giveWay(s, stay, more[0].Info.V.Priority)
-	plan.RequeueAfter = g.again
-	for _, t := range g.evicted {
-		plan.Evict = append(plan.Evict, esl.Evict{Task: t.ID.ID, Attempt: t.Status.V.Attempt})
-	}
-	if g.waited {
+	evicted, waited, again := p.giveWay(s, stay, more[0].Info.V.Priority)
+	if waited {
+		plan = evictAll(evicted, "")
 		plan.Reason = "others wait for what it takes"
-		limit = min(limit, len(stay)-len(g.evicted))
+		limit = min(limit, len(stay)-len(plan.Evict))
 	}
+	plan.RequeueAfter = again
 	return p.sized(s, plan, limit)
 }
 

@@ -2,7 +2,6 @@ package room
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,16 +11,6 @@ import (
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
 )
-
-// victimPlan says how an elastic job gives way to waiting tasks.
-type victimPlan struct {
-	// waited reports whether another task waits for capacity that the job holds or would take.
-	waited bool
-	// evicted are the tasks to evict.
-	evicted []*cluster.Task
-	// again is when the next one will have waited long enough; zero means never.
-	again time.Time
-}
 
 // waiter is a task or reservation that waits for capacity for all of its needs.
 type waiter struct {
@@ -64,48 +53,52 @@ func inOrder(a, b waiter) int {
 }
 
 // giveWay chooses tasks of stay to evict for waiters of at least a priority: the youngest of a node
-// first, where the fewest are needed. A waiter outside the core of another elastic job of that
-// priority counts only while its job has fewer such tasks than this one. No task is evicted for it
-// if its job would then have more.
-func (p Elastic) giveWay(s *esl.State, stay []*cluster.Task, priority int) victimPlan {
-	var g victimPlan
+// first, where the fewest are needed. waited reports whether a waiter needs capacity that the job
+// holds or would take, and again is when the next one will have waited long enough; zero means never.
+//
+// A waiter outside the core of another elastic job of that priority counts only while its job has
+// fewer such tasks than this one. No task is evicted for it if its job would then have more.
+func (p Elastic) giveWay(s *esl.State, stay []*cluster.Task, priority int) (evicted []*victim, waited bool, again time.Time) {
 	waiting := othersWaiting(s, priority)
 	if len(waiting) == 0 {
-		return g
+		return nil, false, again
 	}
-	e := newEvicting(s, stay)
-	hopeless := make(map[string]bool)
+	c := yielding(s, stay)
+	hopeless, more := make(map[string]bool), make(map[cluster.ID]int)
 	for _, w := range waiting {
 		equal := w.of != cluster.ID{}
-		if equal && e.has(s, w.of) >= len(stay)-len(e.evicted) {
+		if equal && has(s, w.of, more) >= len(stay)-len(c.evicted) {
 			continue
 		}
 		like := ""
-		for _, needs := range w.needs {
+		all := make([]asked, len(w.needs))
+		for i, needs := range w.needs {
 			like += taskset.Signature(needs) + ";"
+			all[i].needs = needs
 		}
 		if hopeless[like] {
 			continue
 		}
-		before := e.copy()
-		if !e.place(w.needs) {
-			hopeless[like], e = true, before
+		before := c.copy()
+		if _, fits := c.settle(asker{}, all); !fits {
+			hopeless[like] = true
+			c.back(before)
 			continue
 		}
-		g.waited = true
-		if equal {
-			e.more[w.of]++
-			if len(e.evicted) > len(before.evicted) && e.more[w.of] > len(stay)-len(e.evicted) {
-				e = before
-				continue
-			}
-		}
-		if due := time.Unix(0, w.since).Add(p.patience()); s.Now.Before(due) && len(e.evicted) > len(before.evicted) {
-			g.again, e = taskset.Earliest(g.again, due), before
+		waited = true
+		evicts := len(c.evicted) > len(before.evicted)
+		due := time.Unix(0, w.since).Add(p.patience())
+		switch {
+		case evicts && equal && more[w.of]+1 > len(stay)-len(c.evicted):
+			c.back(before)
+		case evicts && s.Now.Before(due):
+			again = taskset.Earliest(again, due)
+			c.back(before)
+		case equal:
+			more[w.of]++
 		}
 	}
-	g.evicted = e.evicted[:min(len(e.evicted), taskset.AtOnce)]
-	return g
+	return c.evicted, waited, again
 }
 
 // othersWaiting returns the first waiters of other jobs with at least a priority.
@@ -130,7 +123,7 @@ func othersWaiting(s *esl.State, priority int) []waiter {
 		out.add(w)
 	}
 	for id, r := range s.View.Reservations {
-		if r.Info.V == nil || r.Info.V.AtOnce || taskset.Granted(r) || r.Info.V.Priority < priority || id.Namespace == s.Namespace && r.Info.V.Job == s.Job {
+		if r.Info.V == nil || r.Info.V.Directed() || taskset.Granted(r) || r.Info.V.Priority < priority || id.Namespace == s.Namespace && r.Info.V.Job == s.Job {
 			continue
 		}
 		w := waiter{name: id.ID, priority: r.Info.V.Priority, since: r.Info.V.Submitted}
@@ -206,116 +199,41 @@ func allThere(s *esl.State, needs []cluster.Need) bool {
 	return true
 }
 
-// evicting is the nodes as they would be without some tasks.
-type evicting struct {
-	rooms []*esl.Room
-	// on are the possible victims by node, the youngest last.
-	on      map[string][]*cluster.Task
-	evicted []*cluster.Task
-	// more caches has, and includes tasks placed since.
-	more map[cluster.ID]int
-}
-
-// has returns how many tasks outside its core a job has on nodes, without leaving ones.
-func (e *evicting) has(s *esl.State, job cluster.ID) int {
-	n, ok := e.more[job]
+// has returns how many tasks outside its core a job has on nodes, without leaving ones. known caches
+// it.
+func has(s *esl.State, job cluster.ID, known map[cluster.ID]int) int {
+	n, ok := known[job]
 	if !ok {
 		s.View.EachMember(job, func(t *cluster.Task) {
 			n += taskset.BoolInt(t.Info.V != nil && t.Phase().Held() && !taskset.Leaving(t) && isMore(t))
 		})
-		e.more[job] = n
+		known[job] = n
 	}
 	return n
 }
 
-// newEvicting begins without the leaving tasks.
-func newEvicting(s *esl.State, stay []*cluster.Task) *evicting {
-	e := &evicting{rooms: s.Rooms(), on: make(map[string][]*cluster.Task), more: make(map[cluster.ID]int)}
-	for _, r := range e.rooms {
-		for _, b := range r.Node.Bindings {
-			if b.Task.Info.V != nil && b.Task.Status.V != nil && taskset.Leaving(b.Task) {
-				giveUp(r, b)
+// yielding begins without the leaving tasks. Those of stay may be evicted, for any waiter.
+func yielding(s *esl.State, stay []*cluster.Task) *clearing {
+	c := clearingOf(s, func(*victim, asker) bool { return true })
+	for _, n := range s.View.Nodes {
+		for _, b := range n.Bindings {
+			t := b.Task
+			if b.Info.V == nil || t.Info.V == nil || t.Status.V == nil || !taskset.Leaving(t) {
+				continue
 			}
+			var u victim
+			c.hold(&u, b)
+			c.free(u.frees)
 		}
 	}
 	for _, t := range stay {
-		e.on[t.Status.V.Node] = append(e.on[t.Status.V.Node], t)
-	}
-	for _, tasks := range e.on {
-		slices.SortFunc(tasks, func(a, b *cluster.Task) int {
-			return cmp.Or(cmp.Compare(a.Status.V.Bound, b.Status.V.Bound), strings.Compare(a.ID.ID, b.ID.ID))
-		})
-	}
-	return e
-}
-
-// copy returns a copy to go back to. It shares rooms: they are replaced, never changed.
-func (e *evicting) copy() *evicting {
-	c := &evicting{rooms: slices.Clone(e.rooms), on: make(map[string][]*cluster.Task, len(e.on)), evicted: slices.Clone(e.evicted), more: maps.Clone(e.more)}
-	for node, tasks := range e.on {
-		c.on[node] = tasks
-	}
-	return c
-}
-
-// place allocates all needs, with evictions, and reports whether they fit.
-func (e *evicting) place(all [][]cluster.Need) bool {
-	return !slices.ContainsFunc(all, func(needs []cluster.Need) bool { return !e.place1(needs) })
-}
-
-func (e *evicting) place1(needs []cluster.Need) bool {
-	best, fewest := -1, 0
-	var room *esl.Room
-	for i, r := range e.rooms {
-		without, n := e.without(r, needs)
-		if without != nil && (best < 0 || n < fewest) {
-			best, fewest, room = i, n, without
-		}
-		if best >= 0 && fewest == 0 {
-			break
-		}
-	}
-	if best < 0 {
-		return false
-	}
-	if fewest == 0 {
-		room = room.Clone()
-	}
-	room.Take(needs)
-	e.rooms[best] = room
-	tasks := e.on[room.Node.Name]
-	left := len(tasks) - fewest
-	e.on[room.Node.Name], e.evicted = tasks[:left], append(e.evicted, tasks[left:]...)
-	return true
-}
-
-// without returns a room in which needs fit after its n youngest tasks are evicted; nil if they do
-// not fit even then.
-func (e *evicting) without(r *esl.Room, needs []cluster.Need) (room *esl.Room, n int) {
-	if r.Fits(needs) {
-		return r, 0
-	}
-	tasks := e.on[r.Node.Name]
-	if len(tasks) == 0 || !r.EverFits(needs) {
-		return nil, 0
-	}
-	c := r.Clone()
-	for n = 1; n <= len(tasks); n++ {
-		for _, b := range tasks[len(tasks)-n].Bindings {
-			if b.Node == r.Node {
-				giveUp(c, b)
+		for _, b := range t.Bindings {
+			if b.Info.V != nil && b.Node.Name == t.Status.V.Node {
+				u := &victim{ns: t.ID.Namespace, priority: t.Info.V.Priority}
+				c.hold(u, b)
+				c.alone(u, t)
 			}
 		}
-		if c.Fits(needs) {
-			return c, n
-		}
 	}
-	return nil, 0
-}
-
-// giveUp counts the holdings of an attempt as free.
-func giveUp(r *esl.Room, b *cluster.Binding) {
-	if b.Info.V != nil {
-		r.Return(b.Info.V.Holds)
-	}
+	return c
 }

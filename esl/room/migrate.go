@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -21,7 +22,8 @@ import (
 // cannot save, nothing has changed for it. If the destination is lost, a task does not start there,
 // or the move takes too long, the tasks that do not run yet return.
 //
-// The whole state of a move is in the store: any process can continue it. See migrate_next.go.
+// The whole state of a move is in the store: any process can continue it. See
+// migrate_next.go.
 type Migrate struct {
 	// Pause is the least time between the beginnings of two moves; 0 means a minute.
 	Pause manifest.Duration `json:"pause,omitempty" desc:"how long after the beginning of a move none begins; 1m if it is left out" zero:"is no pause, and a move that is given up would begin again at once: give a longer time, or leave it out for 1m"`
@@ -115,6 +117,58 @@ func (p Migrate) homes(g *esl.Group) error {
 		g.Tasks[i].Task.Requests, g.Tasks[i].Task.Alternatives = gates[i], slices.Clone(ways)
 	}
 	return nil
+}
+
+// Next begins a move to fewer nodes, continues it, and ends it.
+func (p Migrate) Next(s *esl.State) esl.Plan {
+	var live []*cluster.Task
+	for _, t := range s.Members() {
+		if t.Info.V != nil && !t.Phase().Ended() {
+			live = append(live, t)
+		}
+	}
+	m := p.moving(s)
+	switch {
+	case len(live) == 0:
+		return esl.Plan{}
+	case m.to != nil && m.closed:
+		return p.leave(s, m, live)
+	case m.to != nil:
+		return p.prepare(s, m, live)
+	case m.from != nil && m.closed:
+		return p.back(s, m, live)
+	case m.from != nil || m.closed:
+		return p.end(s, m, "the place was taken away")
+	}
+	if told := p.unask(s, live); !told.Nothing() {
+		return told
+	}
+	return p.begin(s, live)
+}
+
+// ClusterScoped is set: free capacity changes with other jobs.
+func (Migrate) ClusterScoped() {}
+
+// Pace bounds how often Next is called.
+func (Migrate) Pace() time.Duration { return 100 * time.Millisecond }
+
+// Why says where a moving task goes, and why the job does not move.
+func (p Migrate) Why(s *esl.State, task string) why.Reason {
+	m := p.moving(s)
+	_, waits := taskset.Waits(s, task)
+	switch {
+	case waits && m.to != nil && m.closed:
+		return why.Say(why.Room, "migrate: it moves to %v, where room is reserved for it", taskset.SortedKeys(m.to.nodes))
+	case waits && m.from != nil && m.closed:
+		return why.Say(why.Room, "migrate: its move was given up, and it returns to one of %v, where its place is kept", taskset.SortedKeys(m.from.nodes))
+	}
+	if r := p.unsaved(s); p.Ask && !r.IsZero() {
+		return r
+	}
+	if t, _ := taskset.Waits(s, task); waits && !m.closed && !p.hasRoom(s, t) {
+		return why.Say(why.Room, "migrate: it begins anywhere, where there is room for what it asks for: no node has that at present")
+	}
+	return why.Reason{}
 }
 
 // drawsOn returns the first request that draws on a reservation, "" if there is none.

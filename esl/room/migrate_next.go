@@ -8,7 +8,6 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -71,33 +70,6 @@ func (p Migrate) reserve(s *esl.State, plan *esl.Plan, slots [2]string, r types.
 	return false
 }
 
-// Next begins a move to fewer nodes, continues it, and ends it.
-func (p Migrate) Next(s *esl.State) esl.Plan {
-	var live []*cluster.Task
-	for _, t := range s.Members() {
-		if t.Info.V != nil && !t.Phase().Ended() {
-			live = append(live, t)
-		}
-	}
-	m := p.moving(s)
-	switch {
-	case len(live) == 0:
-		return esl.Plan{}
-	case m.to != nil && m.closed:
-		return p.leave(s, m, live)
-	case m.to != nil:
-		return p.prepare(s, m, live)
-	case m.from != nil && m.closed:
-		return p.back(s, m, live)
-	case m.from != nil || m.closed:
-		return p.end(s, m, "the place was taken away")
-	}
-	if told := p.unask(s, live); !told.Nothing() {
-		return told
-	}
-	return p.begin(s, live)
-}
-
 // begin reserves a place on fewer nodes, if there is one.
 func (p Migrate) begin(s *esl.State, live []*cluster.Task) esl.Plan {
 	for _, t := range live {
@@ -154,15 +126,14 @@ func (p Migrate) prepare(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 		return p.end(s, m, "none of its tasks is on another node")
 	}
 	plan := esl.Plan{
-		RequeueAfter: p.due(m.to), Reason: "they move to where room was reserved", Set: []controlplane.Resource{p.open(s, migrateAnywhere, 0)}, Evict: evictions(go1),
+		RequeueAfter: p.due(m.to), Reason: "they move to where room was reserved", Set: []controlplane.Resource{p.open(s, migrateAnywhere, 0)}, Evict: evictions(go1, taskset.AtOnce, ""),
 	}
 	kept := reservationOf(s, live[0], nil)
-	kept.Accumulate, kept.AtOnce, kept.ForItself = true, true, true
 	asked, _ := p.asked(s, live[0])
 	for _, t := range go1 {
 		kept.Bundles = append(kept.Bundles, types.Bundle{Requests: asked, Node: t.Status.V.Node})
 	}
-	if returns(s, live) && canHandOver(s, kept.Bundles) {
+	if kept.Collect = types.NewCollect(kept.Bundles, false); returns(s, live) {
 		p.reserve(s, &plan, migrateFrom(), kept)
 	}
 	return plan
@@ -207,7 +178,7 @@ func (p Migrate) leave(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 	case !s.Now.Before(p.due(m.to)):
 		return p.giveUp(s, m, stuck, "it took too long")
 	}
-	return esl.Plan{RequeueAfter: p.due(m.to), Reason: "they move to where room was reserved", Evict: evictions(go1)}
+	return esl.Plan{RequeueAfter: p.due(m.to), Reason: "they move to where room was reserved", Evict: evictions(go1, taskset.AtOnce, "")}
 }
 
 // fails reports whether a task does not start at the place.
@@ -228,7 +199,7 @@ func (p Migrate) giveUp(s *esl.State, m move, stuck []*cluster.Task, reason stri
 		return p.end(s, m, reason)
 	}
 	return esl.Plan{
-		Unreserve: []string{m.to.id}, Set: []controlplane.Resource{p.open(s, migrateBack, types.Inf)}, Evict: evictions(stuck),
+		Unreserve: []string{m.to.id}, Set: []controlplane.Resource{p.open(s, migrateBack, types.Inf)}, Evict: evictions(stuck, taskset.AtOnce, ""),
 		RequeueAfter: p.due(m.from), Reason: reason + ": they return",
 	}
 }
@@ -248,7 +219,7 @@ func (p Migrate) back(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 	}
 	switch {
 	case len(stuck) > 0 && !m.from.lost(s) && s.Now.Before(p.due(m.from)):
-		return esl.Plan{RequeueAfter: p.due(m.from), Reason: "they do not start where they moved to: they return", Evict: evictions(stuck)}
+		return esl.Plan{RequeueAfter: p.due(m.from), Reason: "they do not start where they moved to: they return", Evict: evictions(stuck, taskset.AtOnce, "")}
 	case settled || m.from.full(s):
 		return p.end(s, m, "all have a place again")
 	case m.from.lost(s):
@@ -262,7 +233,7 @@ func (p Migrate) back(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 // due is the deadline of a move. Returning tasks get as long as those that left.
 func (p Migrate) due(at *place) time.Time {
 	within := cmp.Or(time.Duration(p.Within), 5*time.Minute)
-	if at.r.Info.V.ForItself {
+	if at.r.Info.V.Directed() {
 		within *= 2
 	}
 	return time.Unix(0, at.r.Info.V.Submitted).Add(within)
@@ -311,40 +282,6 @@ func (p Migrate) end(s *esl.State, m move, reason string) esl.Plan {
 // open sets on every node the resource of an alternative.
 func (p Migrate) open(s *esl.State, way string, capacity types.Quantity) controlplane.Resource {
 	return controlplane.Resource{Name: s.Own(way), Capacity: capacity, Where: controlplane.OnEvery(), Options: esl.OfJob(s.Job)}
-}
-
-// evictions returns the evictions of tasks, at most those of one plan.
-func evictions(tasks []*cluster.Task) []esl.Evict {
-	var out []esl.Evict
-	for _, t := range tasks[:min(len(tasks), taskset.AtOnce)] {
-		out = append(out, esl.Evict{Task: t.ID.ID, Attempt: t.Status.V.Attempt})
-	}
-	return out
-}
-
-// ClusterScoped is set: free capacity changes with other jobs.
-func (Migrate) ClusterScoped() {}
-
-// Pace bounds how often Next is called.
-func (Migrate) Pace() time.Duration { return 100 * time.Millisecond }
-
-// Why says where a moving task goes, and why the job does not move.
-func (p Migrate) Why(s *esl.State, task string) why.Reason {
-	m := p.moving(s)
-	_, waits := taskset.Waits(s, task)
-	switch {
-	case waits && m.to != nil && m.closed:
-		return why.Say(why.Room, "migrate: it moves to %v, where room is reserved for it", taskset.SortedKeys(m.to.nodes))
-	case waits && m.from != nil && m.closed:
-		return why.Say(why.Room, "migrate: its move was given up, and it returns to one of %v, where its place is kept", taskset.SortedKeys(m.from.nodes))
-	}
-	if r := p.unsaved(s); p.Ask && !r.IsZero() {
-		return r
-	}
-	if t, _ := taskset.Waits(s, task); waits && !m.closed && !p.hasRoom(s, t) {
-		return why.Say(why.Room, "migrate: it begins anywhere, where there is room for what it asks for: no node has that at present")
-	}
-	return why.Reason{}
 }
 
 // hasRoom reports whether the alternative to run anywhere fits on a node.

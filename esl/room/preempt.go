@@ -22,7 +22,7 @@ import (
 // the waiting task or gang would not fit even then. Evicted tasks have the grace of their spec, and
 // wait for their next attempt: that is no failure.
 //
-// Before the first eviction, an AtOnce reservation collects on the chosen nodes. So the freed
+// Before the first eviction, a reservation collects for the job on the chosen nodes. So the freed
 // capacity goes to the job alone, all of it in the transaction that places the tasks. Each call
 // chooses victims again from that reservation: a new process continues, and evictions stop once
 // there is enough capacity.
@@ -40,7 +40,7 @@ func (Preempt) Kind() string { return "preempt" }
 
 // Describe says what the policy does, and its flags.
 func (Preempt) Describe() esl.Description {
-	return esl.Description{Does: "what is of lower priority makes room for it, if it fits then", Flags: []esl.Flag{{
+	return esl.Description{Does: "what is of lower priority makes room for it, if it fits then", Frees: "evicts tasks of lower priority for it", Flags: []esl.Flag{{
 		Name: "preempt", Usage: "evict tasks of lower --priority in the namespace if that makes room; they run again later",
 	}}}
 }
@@ -111,16 +111,8 @@ func (p Preempt) rooms(s *esl.State) (rooms []*cluster.Reservation, free []strin
 	if r := s.Reservation(s.Own("")); taskset.Locked(r) {
 		rooms = append(rooms, r)
 	}
-	for i := range atATime {
-		id := s.Own(strconv.Itoa(i))
-		switch r := s.Reservation(id); {
-		case taskset.Locked(r):
-			rooms = append(rooms, r)
-		case r == nil || r.Grant.V == nil:
-			free = append(free, id)
-		}
-	}
-	return rooms, free
+	numbered, free := taskset.Numbered(s, atATime)
+	return append(rooms, numbered...), free
 }
 
 // begin reserves capacity for the first waiting units, of one priority, that fit only after
@@ -148,7 +140,7 @@ func (p Preempt) begin(s *esl.State, all []wish, free []string) (plan esl.Plan, 
 			continue
 		}
 		plan.Reserve = append(plan.Reserve, controlplane.Reservation{ID: free[n], Reservation: types.Reservation{
-			Accumulate: true, AtOnce: true, Job: s.Job, Bundles: bundles, Priority: w.priority, Session: w.session,
+			Collect: types.NewCollect(bundles, true), Job: s.Job, Bundles: bundles, Priority: w.priority, Session: w.session,
 		}})
 	}
 	if len(plan.Reserve) > 0 {
@@ -227,7 +219,7 @@ func (p Preempt) goOn(s *esl.State, rooms []*cluster.Reservation, waiting []wish
 		return plan // the next call decides on the rest
 	}
 	c := newClearing(s, rest[0].Info.V.Priority, p.spare(), p.patient(waiting, since))
-	reason := fmt.Sprintf("%s%s, of priority %d", evictedFor, jobNameOf(s), rest[0].Info.V.Priority)
+	reason := fmt.Sprintf("%sjob %s, of priority %d", evictedFor, taskset.JobName(s), rest[0].Info.V.Priority)
 	begun, evicted := c.begun(), c.left[reason]
 	for _, r := range rest {
 		switch is := begun[r]; {
@@ -271,32 +263,6 @@ func wantedRooms(s *esl.State, waiting []wish) func(r *cluster.Reservation) bool
 	}
 }
 
-// evictAll evicts victims, as many as fit into one transaction, and removes their reservations:
-// otherwise their capacity would stay allocated.
-func evictAll(evicted []*victim, reason string) esl.Plan {
-	plan := esl.Plan{Reason: reason}
-	for _, u := range evicted {
-		if len(plan.Evict) >= taskset.AtOnce {
-			break
-		}
-		if u.reservation != "" {
-			plan.Unreserve = append(plan.Unreserve, u.reservation)
-		}
-		for _, t := range u.tasks[:min(len(u.tasks), taskset.AtOnce-len(plan.Evict))] {
-			plan.Evict = append(plan.Evict, esl.Evict{Task: t.ID.ID, Attempt: t.Status.V.Attempt, Reason: reason})
-		}
-	}
-	return plan
-}
-
-// jobNameOf returns the word job and the name of the job, or its id if it has none.
-func jobNameOf(s *esl.State) string {
-	if j := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]; j != nil && j.V.Name != "" {
-		return "job " + j.V.Name
-	}
-	return "job " + s.Job
-}
-
 // Why says which tasks are evicted for a task, or why none is.
 func (p Preempt) Why(s *esl.State, task string) why.Reason {
 	if _, ok := taskset.Waits(s, task); !ok {
@@ -311,7 +277,7 @@ func (p Preempt) Why(s *esl.State, task string) why.Reason {
 	case len(long) == 0 && again.IsZero():
 		return why.Reason{}
 	case len(long) == 0:
-		return why.Say(why.Room, "preempt: in %s tasks of lower priority are evicted for it, if it fits then", again.Sub(s.Now).Round(time.Second))
+		return why.Say(why.Room, "preempt: in %s it evicts tasks of lower priority, if that makes room enough", again.Sub(s.Now).Round(time.Second))
 	}
 	switch plan, fits := p.begin(s, long, free); {
 	case len(plan.Reserve) > 0:
@@ -346,6 +312,6 @@ func (p Preempt) ending(s *esl.State, rooms []*cluster.Reservation) why.Reason {
 	if n := len(who) - 5; n > 0 {
 		who, more = who[:5], fmt.Sprintf(" and %d more", n)
 	}
-	return why.Say(why.Room, "preempt: room is made for it on %s: %s%s are to end there, for %s so far",
-		made, strings.Join(who, ", "), more, s.Now.Sub(time.Unix(0, rooms[0].Info.V.Submitted)).Round(time.Second))
+	return why.Say(why.Room, "preempt: room is made for it on %s, for %s so far, by ending %s%s",
+		made, s.Now.Sub(time.Unix(0, rooms[0].Info.V.Submitted)).Round(time.Second), strings.Join(who, ", "), more)
 }

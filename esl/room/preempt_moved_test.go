@@ -66,7 +66,7 @@ func TestPreemptsWithFormerRoom(t *testing.T) {
 		}
 		job := v.Task(esltest.IDOf(high.Tasks[0])).Info.V.Job
 		if err := jobs.Reserve(t.Context(), job+".preempt", types.Reservation{
-			Accumulate: true, AtOnce: true, Job: job, Priority: 5,
+			Collect: &types.Collect{On: []string{"n00"}, HandOver: true}, Job: job, Priority: 5,
 			Bundles: []types.Bundle{{Node: "n00", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 3000})}},
 		}); err != nil {
 			t.Fatal(err)

@@ -49,7 +49,7 @@ func TestSpareAccumulated(t *testing.T) {
 	put(t, s, controlplane.ReservationKey("d", "other.gang"), &types.Reservation{Job: "other", Priority: 3})
 	held := types.Holding{Resource: types.CPU, Amount: 2000}
 	put(t, s, controlplane.GrantKey("d", "other.gang"), &types.Grant{
-		Phase: types.Accumulating, Reservation: s.View.Revision, Nodes: []types.GrantNode{{Node: "n1", Holds: []types.Holding{held}}},
+		Phase: types.Collecting, Reservation: s.View.Revision, Nodes: []types.GrantNode{{Node: "n1", Holds: []types.Holding{held}}},
 	})
 	put(t, s, controlplane.AllocatedKey("n1"), &types.Allocated{Holds: []types.Holding{{Resource: types.CPU, Amount: 4000}}})
 	for asks, want := range map[int][]string{2: nil, 4: {"b"}} {

@@ -68,7 +68,7 @@ func TestPreempt(t *testing.T) {
 		small := esltest.Submitted(t, jobs, ofPriority(8, 4, hollow.Task(500))) // without the policy
 		high := esltest.Submitted(t, jobs, ofPriority(3, 1, hollow.Task(2000, "run", "30s")), room.Preempt{})
 		esltest.Pass(2500 * time.Millisecond)
-		if text := esltest.TaskWhy(t, c, high.Tasks[0]); !strings.Contains(text, "room is made for it on n00: ") || !strings.Contains(text, " are to end there, for 2s so far") {
+		if text := esltest.TaskWhy(t, c, high.Tasks[0]); !strings.Contains(text, "room is made for it on n00, for 2s so far, by ending ") {
 			t.Errorf("why: %q", text)
 		}
 		esltest.Pass(5 * time.Second)

@@ -109,7 +109,7 @@ func TestAwaits(t *testing.T) {
 func TestPreemptAccumulated(t *testing.T) {
 	for job, want := range map[string]int{"high": 0, "other": 1} {
 		s := occupied(t, "a n1 4 1 1", "b n2 4 5 1", "c n3 4 1 1 "+job)
-		s.View.Reservations[cluster.ID{Namespace: "d", ID: job + ".gang"}].Grant.V.Phase = types.Accumulating
+		s.View.Reservations[cluster.ID{Namespace: "d", ID: job + ".gang"}].Grant.V.Phase = types.Collecting
 		c := newClearing(s, 5, time.Minute, true)
 		asks := []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 4000})}}
 		if _, ok := c.clear(asker{"d", "high", 5}, asks); !ok || len(c.evicted) != want {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -46,7 +47,7 @@ func (p Preempt) wanting(s *esl.State) (all, long []wish, again time.Time) {
 func waitingReservations(s *esl.State) []wish {
 	var out []wish
 	for id, r := range s.View.Reservations {
-		if id.Namespace != s.Namespace || r.Info.V == nil || r.Info.V.Job != s.Job || r.Info.V.AtOnce || r.Grant.V != nil && !accumulating(r) {
+		if id.Namespace != s.Namespace || r.Info.V == nil || r.Info.V.Job != s.Job || r.Info.V.Directed() || r.Grant.V != nil && !(r.Current() && grants.Accumulates(r)) {
 			continue
 		}
 		out = append(out, wish{
@@ -78,11 +79,6 @@ func waitingTasks(s *esl.State) []wish {
 		}
 	}
 	return out
-}
-
-// accumulating reports whether a reservation is accumulating capacity.
-func accumulating(r *cluster.Reservation) bool {
-	return r.Current() && r.Grant.V.Phase == types.Accumulating
 }
 
 // patient reports whether to wait for leaving tasks at a moment. It does so until a unit has waited

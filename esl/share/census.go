@@ -63,7 +63,7 @@ type user struct {
 // census takes a census.
 func (p FairShare) census(s *esl.State) *census {
 	c := &census{s: s, over: p.over(), byPath: make(map[string]*user), asked: make(map[*types.Request][]float64)}
-	c.rooms, c.ids = reservedRooms(s)
+	c.rooms, c.ids = taskset.Numbered(s, roomsAtOnce)
 	gangs := c.gangs()
 	referring := s.Referring()
 	for _, job := range slices.Sorted(maps.Keys(referring)) {
@@ -83,7 +83,7 @@ func (p FairShare) census(s *esl.State) *census {
 func (c *census) gangs() map[string][]*cluster.Reservation {
 	out := make(map[string][]*cluster.Reservation)
 	for id, r := range c.s.View.Reservations {
-		if id.Namespace == c.s.Namespace && r.Info.V != nil && r.Info.V.Job != "" && !r.Info.V.AtOnce && r.Grant.V == nil {
+		if id.Namespace == c.s.Namespace && r.Info.V != nil && r.Info.V.Job != "" && !r.Info.V.Directed() && r.Grant.V == nil {
 			out[r.Info.V.Job] = append(out[r.Info.V.Job], r)
 		}
 	}

@@ -2,15 +2,19 @@ package share
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // FairShare divides the cluster among users and teams of users, by weight: hierarchical max-min
@@ -46,7 +50,8 @@ func (FairShare) Kind() string { return "fair-share" }
 func (FairShare) Describe() esl.Description {
 	return esl.Description{Does: "teams and users share the cluster by their weights; what one leaves, others use", OnlyDeclared: true, Flags: []esl.Flag{{
 		Name: "share", Usage: "SHARES/USER, with teams SHARES/TEAM/USER: declared fair-share, and the user whose share it uses",
-		Values: esl.Values{Then: "/"},
+		Values:  esl.Values{Then: "/"},
+		Pattern: "^" + manifest.NamePattern + "/(.|\n)+",
 		Text: func(text string) (esl.Parameters, error) {
 			name, as, _ := strings.Cut(text, "/")
 			if as == "" {
@@ -275,4 +280,82 @@ func covered(u esl.Use, requests types.Requests, over []string) (types.Requests,
 		}
 	}
 	return requests.Plus(types.NewRequests(more)), any
+}
+
+// Next sets the pools of users to their current entitlement, and removes the pools of users without
+// jobs. It reserves capacity where a share is free only in fragments, and evicts tasks that are
+// over a share for too long.
+func (p FairShare) Next(s *esl.State) esl.Plan {
+	c := p.census(s)
+	c.tree.shareOut(c.capacity)
+	targets := c.targets()
+	if plan := p.makeRoom(c); len(plan.Reserve)+len(plan.Unreserve) > 0 {
+		return plan
+	}
+	plan := esl.Plan{Set: c.sets(targets)}
+	if len(plan.Set) < s.MaxChanges() {
+		plan.Set = append(plan.Set, p.unused(c)...)
+	}
+	plan.Set = plan.Set[:min(len(plan.Set), s.MaxChanges())]
+	if len(plan.Set) > 0 {
+		plan.Reason = "set the shares of " + words.Count(len(c.users), "user")
+		return plan
+	}
+	if evict, reason := p.reclaim(c, targets); len(evict) > 0 {
+		return esl.Plan{Evict: evict, Reason: reason}
+	}
+	if slices.ContainsFunc(c.users, func(u *user) bool { return u.unit != nil }) {
+		plan.RequeueAfter = s.Now.Add(time.Second) // for turns, reclaim, and tasks outside the policy
+	}
+	return plan
+}
+
+// WhyUsed says how much of its share the user of a task has, if the task waits for that.
+func (p FairShare) WhyUsed(s *esl.State, use esl.Use, task string) why.Reason {
+	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
+	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
+		return why.Reason{}
+	}
+	c := p.census(s)
+	u := c.byPath[use.As]
+	if u == nil {
+		return why.Reason{}
+	}
+	asks := make([]float64, len(u.pools))
+	for r, pool := range u.pools {
+		asks[r] = float64(t.Info.V.Requests.Get(pool))
+		if len(t.Info.V.Alternatives) > 0 {
+			asks[r] += float64(t.Info.V.Alternatives[0].Requests.Get(pool))
+		}
+	}
+	var all, short []string
+	for r, resource := range c.over {
+		if asks[r] == 0 {
+			continue
+		}
+		has := max(0, float64(u.cap[r]))
+		text := fmt.Sprintf("%s of its share of %s %s", amountText(u.held[r]), amountText(has), unitText(resource))
+		if all = append(all, text); u.held[r]+asks[r] > has {
+			short = append(short, text)
+		}
+	}
+	after := ""
+	if len(short) == 0 {
+		if room := c.room(u, t); room != "" {
+			return why.Say(why.InUse, "%s has its share, and no node has room for it: %s", use.As, room)
+		}
+		if !c.anyOver() {
+			return why.Reason{}
+		}
+		short, after = all, "; others have more than their share until tasks of them end"
+	}
+	has := strings.Join(short, ", and ")
+	switch n := before(s, use.As, t); n {
+	case 0:
+		return why.Say(why.Budget, "%s uses %s%s", use.As, has, after)
+	case 1:
+		return why.Say(why.Budget, "%s uses %s; 1 task is before it%s", use.As, has, after)
+	default:
+		return why.Say(why.Budget, "%s uses %s; %d tasks are before it%s", use.As, has, n, after)
+	}
 }

@@ -11,36 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
-	"github.com/escher-sched/escher/types/words"
 )
-
-// Next sets the pools of users to their current entitlement, and removes the pools of users without
-// jobs. It reserves capacity where a share is free only in fragments, and evicts tasks that are
-// over a share for too long.
-func (p FairShare) Next(s *esl.State) esl.Plan {
-	c := p.census(s)
-	c.tree.shareOut(c.capacity)
-	targets := c.targets()
-	if plan := p.makeRoom(c); len(plan.Reserve)+len(plan.Unreserve) > 0 {
-		return plan
-	}
-	plan := esl.Plan{Set: c.sets(targets)}
-	if len(plan.Set) < s.MaxChanges() {
-		plan.Set = append(plan.Set, p.unused(c)...)
-	}
-	plan.Set = plan.Set[:min(len(plan.Set), s.MaxChanges())]
-	if len(plan.Set) > 0 {
-		plan.Reason = "set the shares of " + words.Count(len(c.users), "user")
-		return plan
-	}
-	if evict, reason := p.reclaim(c, targets); len(evict) > 0 {
-		return esl.Plan{Evict: evict, Reason: reason}
-	}
-	if slices.ContainsFunc(c.users, func(u *user) bool { return u.unit != nil }) {
-		plan.RequeueAfter = s.Now.Add(time.Second) // for turns, reclaim, and tasks outside the policy
-	}
-	return plan
-}
 
 // targets returns the desired pools of each user. Unwanted capacity is in all of them: first come,
 // first served. Scarce capacity is given in whole tasks.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,8 +16,8 @@ import (
 
 // Reservations for users whose share is free only in fragments. A task larger than any free
 // fragment would starve among small tasks, which take each fragment, and its share would lie idle.
-// So a reservation collects free capacity at once, on the node that will have enough the soonest,
-// and hands it over to the job.
+// So a reservation collects free capacity on the node that will have enough the soonest, and hands
+// it over to the job.
 
 const (
 	// roomAfter is how long a user must lack capacity before a reservation begins.
@@ -38,20 +37,6 @@ type waitingTask struct {
 	asks  []float64
 	// room is its reservation, nil if there is none.
 	room *cluster.Reservation
-}
-
-// reservedRooms returns the reservations of the policy, and the free ids for more.
-func reservedRooms(s *esl.State) (rooms []*cluster.Reservation, free []string) {
-	for i := range roomsAtOnce {
-		id := esl.OwnName(s.ID, FairShare{}.Kind(), strconv.Itoa(i))
-		switch r := s.Reservation(id); {
-		case taskset.Locked(r):
-			rooms = append(rooms, r)
-		case r == nil || r.Grant.V == nil:
-			free = append(free, id)
-		}
-	}
-	return rooms, free
 }
 
 // makeRoom creates reservations for tasks that need them, and removes those no longer needed.
@@ -80,8 +65,9 @@ func (p FairShare) makeRoom(c *census) esl.Plan {
 		for r := range idle {
 			idle[r] -= x.asks[r]
 		}
+		bundles := []types.Bundle{x.way}
 		plan.Reserve = append(plan.Reserve, controlplane.Reservation{ID: c.ids[len(plan.Reserve)], Reservation: types.Reservation{
-			Accumulate: true, AtOnce: true, Job: x.t.Info.V.Job, Policy: c.s.ID, Session: x.t.Info.V.Session, Priority: roomPriority, Bundles: []types.Bundle{x.way},
+			Collect: types.NewCollect(bundles, true), Job: x.t.Info.V.Job, Policy: c.s.ID, Session: x.t.Info.V.Session, Priority: roomPriority, Bundles: bundles,
 		}})
 	}
 	return plan
@@ -340,12 +326,12 @@ func (c *census) ends(b *cluster.Binding) time.Duration {
 func collectingFor(s *esl.State) map[string]bool {
 	out := make(map[string]bool)
 	for _, r := range s.View.Reservations {
-		if r.Grant.V != nil && (r.Grant.V.Phase == types.Collecting || r.Grant.V.Phase == types.Accumulating) {
+		if r.Grant.V != nil && r.Grant.V.Phase == types.Collecting {
 			for _, at := range r.Grant.V.Nodes {
 				out[at.Node] = true
 			}
 		}
-		if r.Info.V != nil && r.Info.V.AtOnce {
+		if r.Info.V != nil && r.Info.V.Directed() {
 			for _, b := range r.Info.V.Bundles {
 				out[b.Node] = true
 			}

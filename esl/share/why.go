@@ -5,61 +5,10 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
 )
-
-// WhyUsed says how much of its share the user of a task has, if the task waits for that.
-func (p FairShare) WhyUsed(s *esl.State, use esl.Use, task string) why.Reason {
-	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
-	if t == nil || t.Info.V == nil || t.Phase() != types.Pending {
-		return why.Reason{}
-	}
-	c := p.census(s)
-	u := c.byPath[use.As]
-	if u == nil {
-		return why.Reason{}
-	}
-	asks := make([]float64, len(u.pools))
-	for r, pool := range u.pools {
-		asks[r] = float64(t.Info.V.Requests.Get(pool))
-		if len(t.Info.V.Alternatives) > 0 {
-			asks[r] += float64(t.Info.V.Alternatives[0].Requests.Get(pool))
-		}
-	}
-	var all, short []string
-	for r, resource := range c.over {
-		if asks[r] == 0 {
-			continue
-		}
-		has := max(0, float64(u.cap[r]))
-		text := fmt.Sprintf("%s of its share of %s %s", amountText(u.held[r]), amountText(has), unitText(resource))
-		if all = append(all, text); u.held[r]+asks[r] > has {
-			short = append(short, text)
-		}
-	}
-	after := ""
-	if len(short) == 0 {
-		if room := c.room(u, t); room != "" {
-			return why.Say(why.InUse, "%s has its share, and no node has room for it: %s", use.As, room)
-		}
-		if !c.anyOver() {
-			return why.Reason{}
-		}
-		short, after = all, "; others have more than their share until tasks of them end"
-	}
-	has := strings.Join(short, ", and ")
-	switch n := before(s, use.As, t); n {
-	case 0:
-		return why.Say(why.Budget, "%s uses %s%s", use.As, has, after)
-	case 1:
-		return why.Say(why.Budget, "%s uses %s; 1 task is before it%s", use.As, has, after)
-	default:
-		return why.Say(why.Budget, "%s uses %s; %d tasks are before it%s", use.As, has, n, after)
-	}
-}
 
 // anyOver reports whether a user has more than its pools.
 func (c *census) anyOver() bool {

@@ -1,6 +1,8 @@
 package taskset
 
 import (
+	"strconv"
+
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
@@ -15,10 +17,25 @@ type Reserved struct{ Asked, Held types.Quantity }
 
 // IsReserving reports whether a reservation is collecting capacity for waiting tasks.
 func IsReserving(r *cluster.Reservation) bool {
-	if r.Info.V == nil || !r.Info.V.AtOnce || r.Info.V.ForItself {
+	if r.Info.V == nil || !r.Info.V.HandsOver() {
 		return false
 	}
 	return r.Grant.V == nil || r.Current() && r.Grant.V.Phase == types.Collecting
+}
+
+// Numbered returns the present ones of the first most numbered reservations of a policy, and the free
+// ids for more.
+func Numbered(s *esl.State, most int) (present []*cluster.Reservation, free []string) {
+	for i := range most {
+		id := s.Own(strconv.Itoa(i))
+		switch r := s.Reservation(id); {
+		case Locked(r):
+			present = append(present, r)
+		case r == nil || r.Grant.V == nil:
+			free = append(free, id)
+		}
+	}
+	return present, free
 }
 
 // ReservedFor returns the capacity being reserved for tasks that request a resource of the policy's

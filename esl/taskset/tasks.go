@@ -42,6 +42,31 @@ func StopAll(tasks []*cluster.Task, reason string) esl.Plan {
 	return plan
 }
 
+// LockAgain returns the plan that reserves again what those of some tasks request that have not ended,
+// after their reservation was removed. unit is how many of so many tasks share a bundle.
+func LockAgain(s *esl.State, tasks []*cluster.Task, unit func(n int) int, lost types.LostBundles, reason string) esl.Plan {
+	var live []*types.Task
+	for _, t := range tasks {
+		if !t.Phase().Ended() {
+			live = append(live, t.Info.V.Full())
+		}
+	}
+	r, err := esl.Relock(live, s.Own(""), unit(len(live)))
+	if err != nil {
+		return esl.Plan{} // Lock accepted it at submission
+	}
+	r.Job, r.Lost = s.Job, lost
+	return esl.Plan{Reserve: []controlplane.Reservation{{ID: s.Own(""), Reservation: r}}, Reason: reason}
+}
+
+// JobName returns the name of the policy's job, or its id if it has none.
+func JobName(s *esl.State) string {
+	if j := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]; j != nil && j.V.Name != "" {
+		return j.V.Name
+	}
+	return s.Job
+}
+
 // Leaving reports whether a task on a node is being stopped or evicted.
 func Leaving(t *cluster.Task) bool {
 	return t.Info.V.Stop != nil || t.Info.V.Evict == t.Status.V.Attempt

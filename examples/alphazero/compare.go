@@ -88,7 +88,7 @@ func prepare(ctx context.Context, client *controlplane.Client, at places) (int, 
 	errs := []error{os.MkdirAll(filepath.Join(at.work, "shared"), 0o755)}
 	for _, n := range state.Nodes {
 		if _, ok := n.Get(string(types.GPU)); !ok {
-			errs = append(errs, fmt.Errorf("node %s has no gpu: escher dev --gpus 1 gives each a simulated one", n.Name))
+			errs = append(errs, fmt.Errorf("node %s has no gpu: escher dev --simulated-gpus 1 gives each a simulated one", n.Name))
 		}
 		errs = append(errs, os.MkdirAll(filepath.Join(at.work, n.Name), 0o755))
 	}

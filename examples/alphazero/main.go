@@ -3,7 +3,7 @@
 // Generators then ask by shared memory. A second run places them without regard to predictors:
 // generators elsewhere ask by TCP.
 //
-//	escher dev --nodes 3 --gpus 1 --allow-mount /dev/shm/alphazero
+//	escher dev --nodes 3 --simulated-gpus 1 --allow-mount /dev/shm/alphazero
 //	escher image make escher.local/examples:latest bin/alphazero
 //	alphazero -work /dev/shm/alphazero
 package main

@@ -1,10 +1,11 @@
 // Command demo runs the examples on three nodes of this machine, on real containers, and leaves
 // nothing behind. Each example checks its own claim; the demo exits with 0 only if all of them hold
-// and the audit finds nothing. With a text it runs only wordcount.
+// and the audit finds nothing. With a text it runs only wordcount, with an image only training.
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -22,11 +23,12 @@ import (
 func main() {
 	escher := flag.String("escher", "bin/escher", "the escher to use; the examples are beside it")
 	text := flag.String("text", "", "a text, of which wordcount is to count the words")
+	image := flag.String("training", "", "an image with python3 and numpy, in which training is to run")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	start := time.Now()
-	if err := run(ctx, *escher, *text); err != nil {
+	if err := run(ctx, *escher, *text, *image); err != nil {
 		fmt.Fprintln(os.Stderr, "demo: FAILED:", err)
 		os.Exit(1)
 	}
@@ -37,6 +39,8 @@ func main() {
 type example struct {
 	name, shows string
 	args        []string
+	// script is the program that tells the story, if it is none beside escher.
+	script string
 }
 
 // examples are those without further requirements; work is a directory that nodes allow to mount.
@@ -50,7 +54,7 @@ func examples(work string) []example {
 	}
 }
 
-func run(ctx context.Context, escher, text string) (err error) {
+func run(ctx context.Context, escher, text, image string) (err error) {
 	escher, err = filepath.Abs(escher)
 	if err != nil {
 		return err
@@ -64,11 +68,18 @@ func run(ctx context.Context, escher, text string) (err error) {
 	if err := os.Mkdir(work, 0o755); err != nil {
 		return err
 	}
-	d := &demo{escher: escher, bin: filepath.Dir(escher), dir: dir, examples: examples(work), list: "ps", mounts: []string{work}}
-	if text != "" {
-		if err := d.wordcount(text); err != nil {
-			return err
-		}
+	d := &demo{
+		escher: escher, bin: filepath.Dir(escher), dir: dir, examples: examples(work), list: "ps", mounts: []string{work},
+		nodes: []string{"--nodes", "3", "--simulated-gpus", "1"},
+	}
+	switch {
+	case text != "":
+		err = d.wordcount(text)
+	case image != "":
+		err = d.training(image)
+	}
+	if err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, d.leaveNothing()) }()
 	if err := d.up(ctx); err != nil {
@@ -87,7 +98,9 @@ type demo struct {
 	// list is the command that lists what ran.
 	list string
 	// mounts are the paths of this machine that tasks may mount.
-	mounts  []string
+	mounts []string
+	// nodes are flags of escher dev.
+	nodes   []string
 	cluster *exec.Cmd
 	ended   chan error
 }
@@ -111,11 +124,37 @@ func (d *demo) wordcount(text string) error {
 	return os.Mkdir(work, 0o755)
 }
 
+// training runs only that example, in an image. Two nodes of one core are what its gang fills.
+func (d *demo) training(image string) error {
+	image, err := filepath.Abs(image)
+	if err != nil {
+		return err
+	}
+	script, err := filepath.Abs("examples/training/demo.sh")
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{image, script} {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("training: %w: make demo-training runs it, in the root of the repository", err)
+		}
+	}
+	work := filepath.Join(d.dir, "training")
+	d.list = "jobs"
+	d.mounts = []string{work}
+	d.nodes = []string{"--nodes", "2", "--cpu", "1", "--memory", "1Gi"}
+	d.examples = []example{{
+		name: "training", shows: "four ranks, preempted and killed, learn what one does",
+		script: script, args: []string{image, work, filepath.Join(filepath.Dir(image), "loss.svg")},
+	}}
+	return os.Mkdir(work, 0o755)
+}
+
 // up starts the cluster and makes the image of the examples.
 func (d *demo) up(ctx context.Context) error {
-	title("three nodes on this machine")
+	title("nodes on this machine")
 	// down signals it: a Ctrl-C here must not reach it twice.
-	args := []string{"dev", "--dir", d.dir, "--nodes", "3", "--gpus", "1", "--containerd", "private"}
+	args := append([]string{"dev", "--dir", d.dir, "--containerd", "private"}, d.nodes...)
 	for _, m := range d.mounts {
 		args = append(args, "--allow-mount", m)
 	}
@@ -151,18 +190,23 @@ func (d *demo) up(ctx context.Context) error {
 	if err := d.command(ctx, "nodes"); err != nil {
 		return err
 	}
-	image := []string{"image", "make", "escher.local/examples:latest"}
+	var programs []string
 	for _, x := range d.examples {
-		image = append(image, filepath.Join(d.bin, x.name))
+		if x.script == "" {
+			programs = append(programs, filepath.Join(d.bin, x.name))
+		}
 	}
-	return d.command(ctx, image...)
+	if len(programs) == 0 {
+		return nil
+	}
+	return d.command(ctx, append([]string{"image", "make", "escher.local/examples:latest"}, programs...)...)
 }
 
 // show runs the examples.
 func (d *demo) show(ctx context.Context) error {
 	for _, x := range d.examples {
 		title(x.name + ": " + x.shows)
-		if err := d.program(ctx, filepath.Join(d.bin, x.name), x.args...); err != nil {
+		if err := d.program(ctx, cmp.Or(x.script, filepath.Join(d.bin, x.name)), x.args...); err != nil {
 			return err
 		}
 	}
@@ -183,7 +227,7 @@ func (d *demo) program(ctx context.Context, path string, args ...string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("ended, as it took more than %v", limit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = append(os.Environ(), "ESCHER_DIR="+d.dir, "ESCHER_ENDPOINTS=unix://"+filepath.Join(d.dir, "etcd/run/etcd.sock"))
+	cmd.Env = append(os.Environ(), "PATH="+d.bin+":"+os.Getenv("PATH"), "ESCHER_DIR="+d.dir, "ESCHER_ENDPOINTS=unix://"+filepath.Join(d.dir, "etcd/run/etcd.sock"))
 	cmd.Stdout, cmd.Stderr = indented{os.Stdout}, os.Stderr
 	if err := cmd.Run(); err != nil {
 		err = errors.Join(err, context.Cause(ctx))

@@ -246,7 +246,7 @@ func (d *Draft) Has(x any) bool {
 	return ok
 }
 
-// Spare is the space left in a transaction for an accumulating grant and its leadership.
+// Spare is the space left in a transaction for a collecting grant and its leadership.
 const Spare = 4
 
 // Room reports whether so many more compares and operations fit. It counts the allocations of the
@@ -281,6 +281,9 @@ func (d *Draft) roomToBind(n *cluster.Node, keys []relied, needs []cluster.Need)
 	}
 	return d.Room(compares, ops)
 }
+
+// Limit replaces the limits of an empty draft.
+func (d *Draft) Limit(l controlplane.Limits) { d.limits = l }
 
 // Empty reports whether there is nothing to commit.
 func (d *Draft) Empty() bool { return d.items == 0 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -138,14 +138,14 @@ func (d *Draft) EndLead(role string, id cluster.ID) {
 	}
 }
 
-// RoomToHandOver reports whether the draft has space for one grant of all that r collects, and for
-// the hand-over. It then has space to collect any part of it.
-func (d *Draft) RoomToHandOver(r *cluster.Reservation) bool {
+// RoomToHandOver reports whether the draft has space for one grant of all that r collects on nodes,
+// one for each bundle, and for the hand-over. It then has space to collect any part of it.
+func (d *Draft) RoomToHandOver(r *cluster.Reservation, on []string) bool {
 	spots := grants.BundleOrder(d.view, r)
 	nodes, pools := make(map[string]struct{}), make(map[types.ResourceID]struct{})
 	for i := range spots {
-		spots[i].Node = d.view.Nodes[r.Info.V.Bundles[spots[i].Index].Node]
-		nodes[spots[i].Node.Name] = struct{}{}
+		spots[i].Node = d.view.Nodes[on[spots[i].Index]]
+		nodes[on[spots[i].Index]] = struct{}{}
 		for _, x := range spots[i].Needs {
 			if d.view.Pool(x.ID) != nil {
 				pools[x.ID] = struct{}{}
@@ -166,7 +166,7 @@ func (d *Draft) RoomForHeir(n int) bool {
 // reservations, their grants, and the namespace.
 const handOverCompares = 5
 
-// RoomFor reports whether the draft has space for any step of accumulating r.
+// RoomFor reports whether the draft has space for any step of collecting for r.
 func (d *Draft) RoomFor(r *cluster.Reservation) bool {
 	n := len(r.Info.V.Bundles)
 	if r.Grant.V != nil {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/scheduler/grants"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -58,7 +58,7 @@ func (d *Draft) Release(r *cluster.Reservation) bool {
 	} else {
 		d.Remove(key)
 	}
-	if ends := next.Phase == types.Releasing || len(next.Nodes) == 0; ends && g.Phase == types.Accumulating {
+	if ends := next.Phase == types.Releasing || len(next.Nodes) == 0; ends && g.Phase == types.Collecting {
 		d.EndLead(grants.AccumulateRole, r.ID)
 	} else if ends && g.Phase == types.Granting {
 		d.EndLead(grants.GrantRole, r.ID)

@@ -234,7 +234,7 @@ func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) why
 		return because(why.ReservationMissing, fmt.Sprintf("waits for %s: there is no reservation %s", name, why.Ref(f.ns, id)), f.reserve(id, base, x))
 	case r.Grant.V == nil:
 		return waits(why.ReservationWaits, "is not granted yet")
-	case r.Grant.V.Phase == types.Accumulating, r.Grant.V.Phase == types.Collecting:
+	case r.Grant.V.Phase == types.Collecting:
 		return waits(why.ReservationWaits, "is not granted yet, and collects what becomes free")
 	case r.Grant.V.Phase == types.Granting:
 		return waits(why.ReservationWaits, "is about to be granted")

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler"
-	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -288,11 +288,11 @@ func (e *explainer) await(ns string, enough []why.Holder) types.Text {
 	return types.Textf("It goes on when %s is given up, which holds %s.%s", who[0], have, end)
 }
 
-// collectsForKin reports whether a holder is an AtOnce reservation that collects for the explained
-// job.
+// collectsForKin reports whether a holder is a reservation that collects for what waits of the
+// explained job.
 func (e *explainer) collectsForKin(ns string, h why.Holder) bool {
 	r := e.v.Reservations[cluster.ID{Namespace: h.Namespace, ID: h.ID}]
-	return h.Kind == why.KindReservation && h.Namespace == ns && e.kin != "" && grants.IsAtOnce(r) && r.Info.V.Job == e.kin && !r.Info.V.ForItself
+	return h.Kind == why.KindReservation && h.Namespace == ns && e.kin != "" && grants.IsDirected(r) && r.Info.V.Job == e.kin && r.Info.V.HandsOver()
 }
 
 // ending is the action that ends a holder; ok is false where that is bad advice. A holder of the

@@ -40,6 +40,9 @@ func (e *explainer) job(id cluster.ID) (why.Explanation, error) {
 		phases[t.Phase()]++
 	}
 	x.Summary = fmt.Sprintf("Of its %s, %s.", words.Count(info.V.Tasks, "task"), phrases(phases, info.V.Tasks-len(tasks)))
+	if info.V.Updating {
+		x.Summary = fmt.Sprintf("An update of its %s has begun and not finished: %s.", words.Count(info.V.Tasks, "task"), phrases(phases, 0))
+	}
 	switch held := phases[types.Bound] + phases[types.Running]; {
 	case phases[types.Pending] > 0:
 		x.Phase = waiting

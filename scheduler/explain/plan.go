@@ -43,21 +43,41 @@ func Plan(v *cluster.View, subs []controlplane.Submission, ns string, now time.T
 	for _, b := range d.Binds {
 		bound[b.Task] = b
 	}
-	e := explainerIn(with, d, now)
+	return placed(explainerIn(with, d, now), ids, ns, bound)
+}
+
+// Impossible is Plan without placing anything: it only says which of the tasks can never run on the
+// present nodes. The placements of all others are empty.
+func Impossible(v *cluster.View, subs []controlplane.Submission, ns string, now time.Time) ([]Placement, error) {
+	ids, with, err := withSubmitted(v, subs, ns, now)
+	if err != nil {
+		return nil, err
+	}
+	out, err := placed(newExplainer(with, now), ids, ns, nil)
+	for i := range out {
+		if out[i].Why != nil && !out[i].Why.Infeasible {
+			out[i].Why = nil
+		}
+	}
+	return out, err
+}
+
+// placed returns the placements of planned tasks, some of which are bound.
+func placed(e *explainer, ids []cluster.ID, ns string, bound map[cluster.ID]draft.Bind) ([]Placement, error) {
 	e.planned = make(map[cluster.ID]bool, len(ids))
 	for _, id := range ids {
 		e.planned[id] = true
 	}
 	// All tasks of a shape wait for the same.
 	byShape := make(map[string]*why.Explanation)
-	out := make([]Placement, len(subs))
+	out := make([]Placement, len(ids))
 	for i, id := range ids {
 		out[i].Task = id.ID
 		if b, ok := bound[id]; ok {
 			out[i].Node, out[i].Alternative = b.Node, b.Alternative
 			continue
 		}
-		shape := queue.TaskText(ns, with.Task(id).Info.V)
+		shape := queue.TaskText(ns, e.v.Task(id).Info.V)
 		if byShape[shape] == nil {
 			x, err := e.task(id)
 			if err != nil {

@@ -29,6 +29,15 @@ type Subject struct {
 // position in the queue, are reported only if they are few. The returned view contains the keys
 // read. NotFound: there is no such subject.
 func Why(ctx context.Context, store controlplane.Store, of Subject, now time.Time) (why.Explanation, *cluster.View, error) {
+	x, v, err := WhyEach(ctx, store, []Subject{of}, now)
+	if err != nil {
+		return why.Explanation{}, v, err
+	}
+	return x[0], v, nil
+}
+
+// WhyEach is Why for several subjects, at one revision, in their order.
+func WhyEach(ctx context.Context, store controlplane.Store, of []Subject, now time.Time) ([]why.Explanation, *cluster.View, error) {
 	const tries = 3
 	for try := 1; ; try++ {
 		x, v, err := whyOnce(ctx, store, of, now)
@@ -38,20 +47,27 @@ func Why(ctx context.Context, store controlplane.Store, of Subject, now time.Tim
 	}
 }
 
-func whyOnce(ctx context.Context, store controlplane.Store, of Subject, now time.Time) (why.Explanation, *cluster.View, error) {
+func whyOnce(ctx context.Context, store controlplane.Store, of []Subject, now time.Time) ([]why.Explanation, *cluster.View, error) {
 	r := &reader{ctx: ctx, store: store, view: cluster.New(), ranges: make(map[string]bool), read: make(map[string]struct{})}
 	r.base()
-	e := newExplainer(r.view, now)
-	e.read = r
-	x, err := e.subject(of)
-	if r.err != nil {
-		return why.Explanation{}, nil, types.Errorf(types.ClassOf(r.err), "explain %s %s: %w", of.Kind, of.ID, r.err)
+	out := make([]why.Explanation, len(of))
+	for i, subject := range of {
+		e := newExplainer(r.view, now)
+		e.read = r
+		x, err := e.subject(subject)
+		if r.err != nil {
+			return nil, nil, types.Errorf(types.ClassOf(r.err), "explain %s %s: %w", subject.Kind, subject.ID, r.err)
+		}
+		if err != nil {
+			return nil, r.view, err
+		}
+		for _, text := range r.notes() {
+			note(&x, "%s", text)
+		}
+		out[i] = x
 	}
 	r.view.Reached(r.revision)
-	for _, text := range r.notes() {
-		note(&x, "%s", text)
-	}
-	return x, r.view, err
+	return out, r.view, nil
 }
 
 func (e *explainer) subject(of Subject) (why.Explanation, error) {

@@ -3,14 +3,12 @@ package explain
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/controlplane/why"
-	"github.com/escher-sched/escher/scheduler"
-	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -36,12 +34,13 @@ func (e *explainer) reservation(id cluster.ID) (why.Explanation, error) {
 		e.releasing(r, &x)
 	case g != nil && g.Phase == types.Granted:
 		e.granted(r, &x)
-	case grants.IsAtOnce(r), g != nil && g.Phase == types.HandedOver:
-		e.collectsAtOnce(r, &x)
+	case g != nil && g.Phase == types.HandedOver:
+		x.Phase = string(g.Phase)
+		x.Reason = because(why.HandedOver, "It had all that it asks for, and what waited of job "+r.Info.V.Job+" has got that: it is to be given up.", giveUp(r))
 	case g != nil && g.Phase == types.Granting:
 		e.granting(r, &x)
-	case g != nil:
-		e.accumulates(r, &x)
+	case g != nil, grants.IsDirected(r):
+		e.collecting(r, &x)
 	case e.v.UnreadNamespace(id.Namespace):
 		x.Reason = unreadNamespace(id.Namespace)
 	default:
@@ -136,17 +135,6 @@ func (e *explainer) granted(r *cluster.Reservation, x *why.Explanation) {
 	}
 }
 
-// accumulates says what a reservation has collected, and which holders have the rest.
-func (e *explainer) accumulates(r *cluster.Reservation, x *why.Explanation) {
-	x.Phase = string(types.Accumulating)
-	parts := e.collected(r, x)
-	x.Cause, x.Summary = why.Collecting, fmt.Sprintf("It has waited long, and collects what becomes free: so far %s.", list(parts))
-	if len(parts) == 0 {
-		x.Summary = "It has collected all that it asks for, and is about to be granted."
-	}
-	note(x, "No task draws on it before it is complete. Only tasks that end in time, %s, may use what it has collected.", action.TaskMaxRun.Of())
-}
-
 // granting says how much of a reservation too large for one transaction is held.
 func (e *explainer) granting(r *cluster.Reservation, x *why.Explanation) {
 	x.Phase = string(types.Granting)
@@ -164,26 +152,27 @@ func (e *explainer) granting(r *cluster.Reservation, x *why.Explanation) {
 	x.Summary = fmt.Sprintf("It is about to be granted: one transaction has no room for all of it, and so far it holds its part of %d of its %d nodes.", held, len(r.Grant.V.Nodes))
 }
 
-// collectsAtOnce says what an AtOnce reservation has collected, and which holders have the rest.
-func (e *explainer) collectsAtOnce(r *cluster.Reservation, x *why.Explanation) {
-	g := r.Grant.V
-	if g == nil {
+// collecting says what a reservation has collected, and which holders have the rest.
+func (e *explainer) collecting(r *cluster.Reservation, x *why.Explanation) {
+	if r.Grant.V == nil {
 		x.Reason = because(why.Collecting, "It is about to collect what becomes free on the nodes that it names.", noScheduler())
 		return
 	}
-	x.Phase = string(g.Phase)
-	if g.Phase == types.HandedOver {
-		x.Reason = because(why.HandedOver, "It had all that it asks for, and what waited of job "+r.Info.V.Job+" has got that: it is to be given up.", giveUp(r))
-		return
-	}
+	x.Phase, x.Cause = string(types.Collecting), why.Collecting
 	parts := e.collected(r, x)
-	whom := "for what waits of job " + r.Info.V.Job
-	if r.Info.V.ForItself {
-		whom = "to keep it"
+	does, then := "It has waited long, and collects what becomes free", ", and is about to be granted"
+	if r.Info.V.Directed() {
+		if then = ", to keep it"; r.Info.V.HandsOver() {
+			then = ", for what waits of job " + r.Info.V.Job
+		}
+		does = "It collects what becomes free on the nodes that it names" + then
 	}
-	x.Cause, x.Summary = why.Collecting, fmt.Sprintf("It collects what becomes free on the nodes that it names, %s: so far %s.", whom, list(parts))
+	x.Summary = fmt.Sprintf("%s: so far %s.", does, list(parts))
 	if len(parts) == 0 {
-		x.Summary = fmt.Sprintf("It has collected all that it asks for, %s.", whom)
+		x.Summary = "It has collected all that it asks for" + then + "."
+	}
+	if !r.Info.V.Directed() {
+		note(x, "No task draws on it before it is complete. Only tasks that end in time, %s, may use what it has collected.", action.TaskMaxRun.Of())
 	}
 }
 
@@ -289,24 +278,29 @@ func (e *explainer) turn(r *cluster.Reservation, x *why.Explanation) {
 
 // collectsLater says why something that may accumulate does not yet.
 func (e *explainer) collectsLater(submitted int64, x *why.Explanation) {
-	if l := e.v.Leaders[grants.AccumulateRole]; l != nil {
-		note(x, "It may collect what becomes free, but %s %s does so at present, and only one may.", e.kindOf(l.V.Holder), l.V.Holder)
+	if kind, id, ok := e.collector(); ok {
+		note(x, "It may collect what becomes free, but %s %s does so at present, and only one may.", kind, id)
 		return
 	}
-	after := scheduler.Config{}.WithDefaults().AccumulateAfter
-	if wait := time.Unix(0, submitted).Add(after).Sub(e.now); wait > 0 {
+	if wait := time.Unix(0, submitted).Add(grants.CollectAfter).Sub(e.now); wait > 0 {
 		note(x, "In %s it begins to collect what becomes free.", why.InWords(wait))
 	}
 }
 
-// kindOf returns the kind of the accumulating holder, given as namespace/id.
-func (e *explainer) kindOf(holder string) why.Kind {
-	ns, id, _ := strings.Cut(holder, "/")
-	e.read.reservation(cluster.ID{Namespace: ns, ID: id})
-	if r := e.v.Reservations[cluster.ID{Namespace: ns, ID: id}]; r != nil && r.Grant.V != nil && r.Grant.V.Task != 0 {
-		return why.KindTask
+// collector returns what accumulates at present, if the grants are few enough to be read.
+func (e *explainer) collector() (kind why.Kind, id cluster.ID, ok bool) {
+	if !e.read.grants() {
+		return "", id, false
 	}
-	return why.KindReservation
+	for of, r := range e.v.Reservations {
+		if !grants.Accumulates(r) || ok && id.Compare(of) < 0 {
+			continue
+		}
+		if kind, id, ok = why.KindReservation, of, true; r.Grant.V.Task != 0 {
+			kind = why.KindTask
+		}
+	}
+	return kind, id, ok
 }
 
 // roomWhenEmpty returns how many bundles fit by their physical requests with nothing allocated, on

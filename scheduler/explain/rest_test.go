@@ -18,8 +18,9 @@ func TestCollectsForItself(t *testing.T) {
 		}
 		bundle := bundleOf(q{"cpu": 1000})
 		bundle.Node = "n1"
+		bundles := []types.Bundle{bundle}
 		w.put(controlplane.JobKey("d", "j"), &types.Job{},
-			controlplane.ReservationKey("d", "r"), &types.Reservation{Accumulate: true, AtOnce: true, ForItself: true, Job: "j", Bundles: []types.Bundle{bundle}})
+			controlplane.ReservationKey("d", "r"), &types.Reservation{Collect: types.NewCollect(bundles, false), Job: "j", Bundles: bundles})
 		w.settle()
 		w.ends("a1", 0, "")
 		if x, want := w.explain("reservation/r"), "It collects what becomes free on the nodes that it names, to keep it: so far 0.5 of 1 cpu on n1."; x.Summary != want {

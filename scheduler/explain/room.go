@@ -77,7 +77,7 @@ func (e *explainer) nowhere(f *finding) why.Reason {
 		}
 		kind, value, _ := strings.Cut(string(x.ID), "/")
 		return because(why.NoSuchPlace, fmt.Sprintf("no node is in %s", why.NameOf("", x.ID)),
-			types.Textf("Ask for a %s that a node is in (%s), or start an agent with %s.", kind, action.ListNodesFully.Of(), action.AgentLabel.Of(kind, value)))
+			types.Textf("Ask for a %s that a node is in (%s), or give a node the %s.", kind, action.ListNodesFully.Of(), action.LabelNode.Of(kind, value)))
 	}
 	return because(why.NoSuchPlace, fmt.Sprintf("no node is both in %s", strings.Join(places, " and in ")), types.Textf("Ask for places that one node is in."))
 }

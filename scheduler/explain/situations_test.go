@@ -176,8 +176,7 @@ func deviceSituations() []situation {
 			w.pair()
 			w.launch("a", q{"cpu": 2000, "node/n1": 1})
 			w.reserve("big", types.Reservation{Accumulate: true}, q{"cpu": 2000}, q{"cpu": 2000})
-			w.later(time.Minute)
-			w.settle()
+			w.collects("big", "n2", "n1")
 			w.launch("t", q{"cpu": 1000})
 		}},
 		{name: "a granted reservation has the room", build: func(w *small) {
@@ -195,8 +194,7 @@ func collectSituations() []situation {
 			w.nodes(q{"cpu": 4000, "gpu": 4000}, "n3")
 			w.launch("a", q{"cpu": 1500, "gpu": 2000})
 			w.launch("t", q{"cpu": 4000, "gpu": 4000}, accumulates)
-			w.later(time.Minute)
-			w.settle()
+			w.collects("t", "n3")
 		}},
 		{name: "a task soon collects", build: func(w *small) {
 			w.pair()
@@ -209,8 +207,7 @@ func collectSituations() []situation {
 			w.launch("a", q{"cpu": 1500, "node/n1": 1})
 			w.launch("b", q{"cpu": 500, "node/n2": 1})
 			w.launch("large", q{"cpu": 2000}, accumulates)
-			w.later(time.Minute)
-			w.settle()
+			w.collects("large", "n2")
 			w.launch("t", q{"cpu": 1900}, accumulates)
 		}},
 		{name: "a task that collects has the room", build: func(w *small) {
@@ -218,8 +215,7 @@ func collectSituations() []situation {
 			w.launch("a", q{"cpu": 500, "node/n1": 1})
 			w.launch("b", q{"cpu": 1500, "node/n2": 1})
 			w.launch("large", q{"cpu": 2000}, accumulates)
-			w.later(time.Minute)
-			w.settle()
+			w.collects("large", "n1")
 			w.launch("t", q{"cpu": 1000})
 		}},
 	}

@@ -76,8 +76,7 @@ func grantSituations() []situation {
 			w.pair()
 			w.launch("a", q{"cpu": 1500, "node/n1": 1})
 			w.reserve("big", types.Reservation{Accumulate: true}, q{"cpu": 2000}, q{"cpu": 2000})
-			w.later(time.Minute)
-			w.settle()
+			w.collects("big", "n2", "n1")
 		}},
 		{name: "a reservation soon accumulates", ask: "reservation/big", build: func(w *small) {
 			w.pair()
@@ -269,7 +268,7 @@ func leavingSituations() []situation {
 			w.runs("a", "b")
 			w.must(w.client.Evict(context.Background(), "b", 1))
 			w.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 1})
-			w.reserve("j.room", types.Reservation{Accumulate: true, AtOnce: true, Job: "j", Priority: 1,
+			w.reserve("j.room", types.Reservation{Collect: &types.Collect{On: []string{"n1"}, HandOver: true}, Job: "j", Priority: 1,
 				Bundles: []types.Bundle{{Node: "n1", Requests: types.NewRequests(q{"cpu": 1000})}}})
 			w.settle()
 			w.put(controlplane.TaskKey("d", "t"), &types.Task{Job: "j", Requests: types.NewRequests(q{"cpu": 1000}), Submitted: w.now.UnixNano()})
@@ -432,6 +431,12 @@ func otherSituations() []situation {
 			w.runs("j-a", "j-b")
 			w.ends("j-a", 0, "")
 			w.ends("j-b", 137, "out of memory")
+		}},
+		{name: "a job with an unfinished update", ask: "job/j", build: func(w *small) {
+			w.pair()
+			job(w, q{"cpu": 1000}, q{"cpu": 1000}, q{"cpu": 1000})
+			w.runs("j-a", "j-b", "j-c")
+			w.put(controlplane.JobKey("d", "j"), &types.Job{Tasks: 2, Updating: true})
 		}},
 		{name: "a job that is not complete", ask: "job/j", build: func(w *small) {
 			w.put(controlplane.TaskKey("d", "t"), &types.Task{Job: "j", Submitted: w.now.UnixNano()})

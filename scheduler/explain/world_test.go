@@ -191,6 +191,23 @@ func (w *small) reserve(id string, r types.Reservation, bundles ...q) {
 	w.settle()
 }
 
+// collects directs a task or reservation to collect on nodes, a minute later, as a library does.
+func (w *small) collects(id string, on ...string) {
+	w.t.Helper()
+	w.later(time.Minute)
+	to := &types.Collect{On: on}
+	if t := w.core.View().Task(clusterID("d", id)); t != nil {
+		now := t.Info.V.Full()
+		types.UpdateLater(now, func(l *types.Later) { l.Collect = to })
+		w.put(controlplane.TaskKey("d", id), now)
+	} else {
+		now := *w.core.View().Reservations[clusterID("d", id)].Info.V
+		now.Collect = to
+		w.put(controlplane.ReservationKey("d", id), &now)
+	}
+	w.settle()
+}
+
 // report writes the agent's report on an attempt; the scheduler settles it.
 func (w *small) report(id string, r types.Report) {
 	w.t.Helper()

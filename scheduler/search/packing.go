@@ -2,9 +2,9 @@ package search
 
 import (
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/scheduler/draft"
-	"github.com/escher-sched/escher/scheduler/grants"
 	"github.com/escher-sched/escher/scheduler/queue"
 )
 

@@ -72,7 +72,7 @@ const (
 	AllowPrivileged //
 	AllowCapability // name
 	MaxPids         // number
-	AgentLabel      // name, value
+	LabelNode       // name, value
 	AgentName       //
 	AgentListen     //
 	AgentAdvertise  //
@@ -158,7 +158,7 @@ var neutral = [...]string{
 	AllowPrivileged: "allow-privileged",
 	AllowCapability: "allow-cap %s",
 	MaxPids:         "max-pids %s",
-	AgentLabel:      "label %s=%s",
+	LabelNode:       "label %s=%s",
 	AgentName:       "node",
 	AgentListen:     "listen",
 	AgentAdvertise:  "advertise",

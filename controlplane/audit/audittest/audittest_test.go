@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/audit/audittest"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -94,7 +95,7 @@ func TestWatchReportsAFew(t *testing.T) {
 
 func TestAsFailsOnAnothersKey(t *testing.T) {
 	rec := &recorder{TB: t}
-	store := audittest.As(rec, memstore.New(), audit.Author{Writer: controlplane.Agent, Node: "n1"})
+	store := audittest.As(rec, memstore.New(), audit.Author{Writer: writers.Agent, Node: "n1"})
 	commit(t, store, func(c *controlplane.Change) { c.Put(controlplane.NodeKey("n1"), &types.Node{}) })
 	if len(rec.errors) != 0 {
 		t.Errorf("%q", rec.errors)

@@ -22,10 +22,29 @@ const (
 // errStalled is why output is lost when a disk hangs.
 var errStalled = errors.New("the disk of the log did not answer")
 
-// part is a piece of output that is written at once.
+// part is output that is written at once.
 type part struct {
 	lost int64 // bytes dropped before it
 	text []byte
+	// marks are for the text, in order. The writer knows their offsets.
+	marks []mark
+}
+
+// add appends a piece. It extends the last mark if the piece belongs to it.
+func (p *part) add(s Stream, at time.Time, text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	p.text = append(p.text, text...)
+	now := at.UnixNano()
+	if n := len(p.marks); n > 0 {
+		last := &p.marks[n-1]
+		if last.stream == s && now >= last.at && now-last.at < int64(sameTime) {
+			last.length += int64(len(text))
+			return
+		}
+	}
+	p.marks = append(p.marks, mark{length: int64(len(text)), at: now, stream: s})
 }
 
 // queue is between the readers of output and its writer, so that a container does not wait for a
@@ -39,12 +58,12 @@ type queue struct {
 	ended bool
 	// writing reports whether a part is being written.
 	writing bool
-	// stalled reports whether a reader waited for stallWait while no part was written.
+	// stalled reports whether a reader waited for stallWait while nothing was written.
 	stalled bool
-	// moved is closed when a part has been written; nil means no waiter.
+	// moved is closed when something has been written; nil means no waiter.
 	moved chan struct{}
 	// spare is the memory of a written part.
-	spare []byte
+	spare part
 	// done is closed when everything is written.
 	done chan struct{}
 }
@@ -53,6 +72,7 @@ type queue struct {
 func newQueue(w *writer) *queue {
 	q := &queue{done: make(chan struct{})}
 	q.more = sync.NewCond(&q.mu)
+	w.progress = q.progress
 	go func() {
 		defer close(q.done)
 		defer w.close()
@@ -62,16 +82,17 @@ func newQueue(w *writer) *queue {
 				return
 			}
 			w.drop(p.lost, errStalled)
-			w.write(p.text)
+			w.write(p)
 			q.wrote(p)
 		}
 	}()
 	return q
 }
 
-// put adds a copy of text. It waits for space while the disk makes progress. Otherwise it counts
+// put adds a copy of text, which was read just now. It waits for space while the disk makes progress. Otherwise it counts
 // the text as lost.
-func (q *queue) put(text []byte) {
+func (q *queue) put(s Stream, text []byte) {
+	at := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.bytes+len(text) > queueBytes && !q.stalled {
@@ -83,15 +104,17 @@ func (q *queue) put(text []byte) {
 	}
 	q.bytes += len(text)
 	if n := len(q.parts); n > 0 && q.lost == 0 && len(q.parts[n-1].text)+len(text) <= chunkBytes {
-		q.parts[n-1].text = append(q.parts[n-1].text, text...)
+		q.parts[n-1].add(s, at, text)
 		return
 	}
-	q.parts = append(q.parts, part{lost: q.lost, text: append(q.spare, text...)})
-	q.lost, q.spare = 0, nil
+	p := part{lost: q.lost, text: q.spare.text, marks: q.spare.marks}
+	p.add(s, at, text)
+	q.parts = append(q.parts, p)
+	q.lost, q.spare = 0, part{}
 	q.more.Signal()
 }
 
-// await waits until a part has been written or the disk counts as stalled. The caller holds mu.
+// await waits until something has been written or the disk counts as stalled. The caller holds mu.
 func (q *queue) await() {
 	if q.moved == nil {
 		q.moved = make(chan struct{})
@@ -129,8 +152,21 @@ func (q *queue) wrote(p part) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.bytes -= len(p.text)
-	q.spare = p.text[:0]
-	q.stalled, q.writing = false, false
+	q.spare = part{text: p.text[:0], marks: p.marks[:0]}
+	q.writing = false
+	q.progressLocked()
+}
+
+// progress reports that the disk has written something.
+func (q *queue) progress() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.progressLocked()
+}
+
+// progressLocked wakes the readers that wait. The caller holds mu.
+func (q *queue) progressLocked() {
+	q.stalled = false
 	if q.moved != nil {
 		close(q.moved)
 		q.moved = nil
@@ -139,7 +175,7 @@ func (q *queue) wrote(p part) {
 
 // begin waits until the log exists or the disk counts as stalled. text is the first output.
 func (q *queue) begin(text string) {
-	q.put([]byte(text))
+	q.put(Note, []byte(text))
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.writing || len(q.parts) > 0 {

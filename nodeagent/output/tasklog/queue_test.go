@@ -24,9 +24,10 @@ func (f slowDisk) Write(p []byte) (int, error) {
 // onDisk returns a writer to such a file.
 func onDisk(path string, wait func()) *writer {
 	w := newWriter(Config{Path: path, MaxBytes: DefaultMaxBytes})
-	w.open = func(path string) (file, int64, error) {
-		f, n, err := openAppend(path)
-		return slowDisk{f, wait}, n, err
+	w.open = func(path string) (opened, error) {
+		o, err := openAppend(path)
+		o.file, o.marks = slowDisk{o.file, wait}, slowDisk{o.marks, wait}
+		return o, err
 	}
 	return w
 }
@@ -45,8 +46,8 @@ func TestHungDiskHoldsUpNobody(t *testing.T) {
 		from := time.Now()
 		q.begin("")
 		const all = 3 * queueBytes
-		drain(q, strings.NewReader(lines(all/2)))
-		drain(q, strings.NewReader(lines(all/2)))
+		drain(q, Stdout, strings.NewReader(lines(all/2)))
+		drain(q, Stdout, strings.NewReader(lines(all/2)))
 		if took := time.Since(from); took > 2*stallWait {
 			t.Errorf("the task had to wait %v", took)
 		}
@@ -71,10 +72,10 @@ func TestDiskAnswersAgain(t *testing.T) {
 		var hung sync.WaitGroup
 		hung.Add(1)
 		q := newQueue(onDisk(path, hung.Wait))
-		drain(q, strings.NewReader(lines(queueBytes)+"lost"))
+		drain(q, Stdout, strings.NewReader(lines(queueBytes)+"lost"))
 		hung.Done()
 		synctest.Wait()
-		drain(q, strings.NewReader("kept\n"))
+		drain(q, Stdout, strings.NewReader("kept\n"))
 		q.end()
 		want := lines(queueBytes) + fmt.Sprintf("\nescher: 4 bytes of output lost: %v\nkept\n", errStalled)
 		if got := logged(t, path); got != want {
@@ -106,7 +107,7 @@ func TestStartsOnAHungDisk(t *testing.T) {
 		var hung sync.WaitGroup
 		hung.Add(1)
 		w := newWriter(Config{Path: path, MaxBytes: DefaultMaxBytes, Again: true})
-		w.open = func(path string) (file, int64, error) {
+		w.open = func(path string) (opened, error) {
 			hung.Wait()
 			return openAppend(path)
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,6 +17,8 @@ import (
 type Reader struct {
 	path string
 	file *os.File
+	// marks are those of file; nil if none were found yet.
+	marks *markReader
 }
 
 // NewReader returns a Reader at the beginning of the log. A log that does not exist yet is empty.
@@ -38,28 +41,85 @@ func (r *Reader) Exists() bool {
 
 // Close ends reading.
 func (r *Reader) Close() {
+	r.use(nil)
+}
+
+// use continues with another file, from its present offset.
+func (r *Reader) use(f *os.File) {
 	if r.file != nil {
 		r.file.Close()
-		r.file = nil
 	}
+	r.marks.close()
+	r.file, r.marks = f, nil
 }
 
 // CopyNew writes to w the output since the last call.
 func (r *Reader) CopyNew(w io.Writer) error {
+	return r.eachFile(func() error {
+		if _, err := io.Copy(w, r.file); err != nil {
+			return types.Errorf(types.Unavailable, "copy log %s: %w", r.path, err)
+		}
+		return nil
+	})
+}
+
+// EachNew calls each for the output since the last call, in pieces of one origin. It ends with the
+// first error that each returns. A piece is valid until each returns.
+func (r *Reader) EachNew(each func(Piece) error) error {
+	chunk := make([]byte, chunkBytes)
+	return r.eachFile(func() error {
+		offset, err := r.file.Seek(0, io.SeekCurrent)
+		for err == nil {
+			var n int
+			if n, err = r.file.Read(chunk); err != nil {
+				break
+			}
+			if err := r.split(offset, chunk[:n], each); err != nil {
+				return err
+			}
+			offset += int64(n)
+		}
+		if err != io.EOF {
+			return types.Errorf(types.Unavailable, "read log %s: %w", r.path, err)
+		}
+		return nil
+	})
+}
+
+// split calls each with the pieces of a text at an offset of the file.
+func (r *Reader) split(offset int64, text []byte, each func(Piece) error) error {
+	if r.marks == nil {
+		r.marks = readMarks(r.path, r.file, offset)
+	}
+	for len(text) > 0 {
+		m, n := r.marks.of(offset, int64(len(text)))
+		p := Piece{Stream: m.stream, Text: text[:n], offset: offset}
+		if m.stream != Unknown {
+			p.At = time.Unix(0, m.at)
+		}
+		if err := each(p); err != nil {
+			return err
+		}
+		offset, text = offset+n, text[n:]
+	}
+	return nil
+}
+
+// eachFile calls do for the open file and the files after it. do reads to the end of the file.
+func (r *Reader) eachFile(do func() error) error {
 	for {
 		if err := r.open(); err != nil || r.file == nil {
 			return err
 		}
 		// Check for a rotation before the copy: nothing is written to the file after its rotation.
 		next := r.next()
-		if _, err := io.Copy(w, r.file); err != nil {
-			return types.Errorf(types.Unavailable, "copy log %s: %w", r.path, err)
+		if err := do(); err != nil || next == nil {
+			if next != nil {
+				next.Close()
+			}
+			return err
 		}
-		if next == nil {
-			return nil
-		}
-		r.file.Close()
-		r.file = next
+		r.use(next)
 	}
 }
 
@@ -154,8 +214,7 @@ func (r *Reader) Resume(from Position, skip int64) (kept bool, err error) {
 			f.Close()
 			continue
 		}
-		r.Close()
-		r.file = f
+		r.use(f)
 		return true, r.skip(skip)
 	}
 	return from.File == "" && skip == 0, nil
@@ -177,8 +236,7 @@ func (r *Reader) skip(n int64) error {
 			return err
 		}
 		n -= info.Size()
-		r.file.Close()
-		r.file = next
+		r.use(next)
 	}
 }
 
@@ -189,8 +247,7 @@ func (r *Reader) Tail(lines int) error {
 		if err != nil {
 			continue
 		}
-		r.Close()
-		r.file = f
+		r.use(f)
 		offset, found, err := tailOf(f, lines, path == r.path)
 		if err != nil {
 			return types.Errorf(types.Unavailable, "read log %s: %w", path, err)

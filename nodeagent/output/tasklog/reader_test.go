@@ -15,7 +15,7 @@ func TestReaderFollows(t *testing.T) {
 	if !r.Written() || r.Exists() {
 		t.Error("there is a log before there is one")
 	}
-	w := newWriter(Config{Path: path, MaxBytes: 8})
+	w := newWriter(Config{Path: path, MaxBytes: 8 + 3*recordBytes})
 	var all strings.Builder
 	look := func(r *Reader, want string) {
 		t.Helper()
@@ -25,15 +25,15 @@ func TestReaderFollows(t *testing.T) {
 		}
 	}
 	look(r, "")
-	w.write([]byte("one "))
+	w.write(said("one "))
 	look(r, "one ")
 	look(r, "")
-	w.write([]byte("two "))
-	w.write([]byte("three ")) // the first file is full
+	w.write(said("two "))
+	w.write(said("three ")) // the first file is full
 	look(r, "two three ")
-	w.write([]byte("four "))
-	w.write([]byte("five"))
-	w.write([]byte(" six"))
+	w.write(said("four "))
+	w.write(said("five"))
+	w.write(said(" six"))
 	look(r, "four five six") // one file was skipped meanwhile
 	if r.Written() {
 		t.Error("it is written while its logger has it open")
@@ -52,7 +52,7 @@ func TestReaderFollows(t *testing.T) {
 func TestReaderKeepsUp(t *testing.T) {
 	const lines, most = 20_000, 1000
 	path := filepath.Join(t.TempDir(), "1.log")
-	w := newWriter(Config{Path: path, MaxBytes: most})
+	w := newWriter(Config{Path: path, MaxBytes: 4 * most}) // with marks, most of it are lines
 	// The writer is at most as far ahead as the kept output.
 	ahead, written := make(chan int, most), make(chan struct{})
 	go func() {
@@ -62,7 +62,7 @@ func TestReaderKeepsUp(t *testing.T) {
 			for range line {
 				ahead <- n
 			}
-			w.write([]byte(line))
+			w.write(said(line))
 		}
 		w.close()
 	}()

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -74,9 +75,8 @@ func copyTo(w *writer, stdout, stderr io.Reader, ready io.WriteCloser) error {
 		return types.Errorf(types.Internal, "tell the shim that the logger of %s is ready: %w", w.conf.Path, err)
 	}
 	var both sync.WaitGroup
-	for _, r := range []io.Reader{stdout, stderr} {
-		both.Go(func() { drain(q, r) })
-	}
+	both.Go(func() { drain(q, Stdout, stdout) })
+	both.Go(func() { drain(q, Stderr, stderr) })
 	both.Wait()
 	return nil
 }
@@ -89,16 +89,34 @@ func holdLock(r io.Reader) {
 	}
 }
 
-// drain copies r to q until r ends.
-func drain(q *queue, r io.Reader) {
+// drain copies a stream to q until it ends.
+func drain(q *queue, s Stream, r io.Reader) {
 	chunk := make([]byte, chunkBytes)
 	for {
 		n, err := r.Read(chunk)
 		if n > 0 {
-			q.put(chunk[:n])
+			q.put(s, chunk[:n])
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// Append appends pieces to a log, as a logger does. The zero time of a piece means now.
+func Append(path string, pieces ...Piece) error {
+	w := newWriter(Config{Path: path, MaxBytes: DefaultMaxBytes})
+	defer w.close()
+	for _, piece := range pieces {
+		var p part
+		if piece.At.IsZero() {
+			piece.At = time.Now()
+		}
+		p.add(piece.Stream, piece.At, piece.Text)
+		w.write(p)
+	}
+	if w.lost > 0 {
+		return types.Errorf(types.Unavailable, "write log %s: %w", path, w.why)
+	}
+	return nil
 }

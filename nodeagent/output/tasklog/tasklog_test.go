@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -21,6 +22,13 @@ type pipeEnd struct {
 func (p *pipeEnd) Close() error {
 	p.closed = true
 	return nil
+}
+
+// said is a part of standard output.
+func said(text string) part {
+	var p part
+	p.add(Stdout, time.Now(), []byte(text))
+	return p
 }
 
 func logged(t *testing.T, path string) string {
@@ -66,9 +74,10 @@ func TestRunAppendsBothStreams(t *testing.T) {
 
 func TestRotatesBySize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	w := newWriter(Config{Path: path, MaxBytes: 10})
+	// Two lines, with their marks.
+	w := newWriter(Config{Path: path, MaxBytes: 2*len64("1234\n") + 3*recordBytes})
 	for _, line := range []string{"1234\n", "5678\n", "9\n"} {
-		w.write([]byte(line))
+		w.write(said(line))
 	}
 	w.close()
 	if got := logged(t, path); got != "9\n" {
@@ -77,7 +86,14 @@ func TestRotatesBySize(t *testing.T) {
 	if got := logged(t, Previous(path)); got != "1234\n5678\n" {
 		t.Errorf("log before is %q, want the first two lines", got)
 	}
+	for _, file := range Files(path) {
+		if _, err := os.Stat(file); err != nil || PathOf(file) != path {
+			t.Errorf("%s is a file of %s, %v", file, PathOf(file), err)
+		}
+	}
 }
+
+func len64(text string) int64 { return int64(len(text)) }
 
 // fullDisk is a file of a disk that is full while full is set.
 type fullDisk struct {
@@ -96,13 +112,14 @@ func TestSaysWhatAFullDiskCost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	full := true
 	w := newWriter(Config{Path: path, MaxBytes: DefaultMaxBytes})
-	w.open = func(path string) (file, int64, error) {
-		f, n, err := openAppend(path)
-		return fullDisk{f, &full}, n, err
+	w.open = func(path string) (opened, error) {
+		o, err := openAppend(path)
+		o.file = fullDisk{o.file, &full}
+		return o, err
 	}
-	w.write([]byte("lost"))
+	w.write(said("lost"))
 	full = false
-	w.write([]byte("kept\n"))
+	w.write(said("kept\n"))
 	w.close()
 	want := "\nescher: 4 bytes of output lost: no space left on device\nkept\n"
 	if got := logged(t, path); got != want {
@@ -128,12 +145,12 @@ func TestMakesAnewWhatWasRemoved(t *testing.T) {
 	path := filepath.Join(dir, "default", "task", "1.log")
 	w := newWriter(Config{Path: path, MaxBytes: DefaultMaxBytes})
 	defer w.close()
-	w.write([]byte("before\n"))
+	w.write(said("before\n"))
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	w.looked = w.looked.Add(-2 * lookEvery)
-	w.write([]byte("after\n"))
+	w.write(said("after\n"))
 	if got := logged(t, path); got != "after\n" {
 		t.Errorf("log is %q", got)
 	}

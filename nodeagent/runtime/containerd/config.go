@@ -21,6 +21,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/nodeagent/runtime/attach"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -57,6 +58,11 @@ type Config struct {
 	Keychain authn.Keychain
 	// PullStall is how long a registry may send nothing; 0 means DefaultPullStall.
 	PullStall time.Duration
+	// KeepWorkdir is how long images of workdirs are kept after their last use; 0 means
+	// nodeagent.KeepWorkdir.
+	KeepWorkdir time.Duration
+	// AttachWait is how long an input waits for a client; 0 means nodeagent.AttachWait.
+	AttachWait time.Duration
 	// Pulls are shared by the runtimes of one daemon and namespace in a process; nil means not
 	// shared.
 	Pulls *Pulls
@@ -74,6 +80,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.PullStall == 0 {
 		c.PullStall = DefaultPullStall
+	}
+	if c.KeepWorkdir == 0 {
+		c.KeepWorkdir = nodeagent.KeepWorkdir
 	}
 	if c.Pulls == nil {
 		c.Pulls = new(Pulls)
@@ -101,6 +110,7 @@ type Runtime struct {
 
 	templates templates
 	outputs   outputs
+	inputs    attach.Inputs
 	unended   unended
 }
 
@@ -128,7 +138,8 @@ func New(conf Config) (*Runtime, error) {
 	if err := dropTempMounts(conf.Address); err != nil {
 		return nil, err
 	}
-	return &Runtime{conf: conf.withDefaults(), client: c, control: control, outputs: outputs{logger: conf.Logger}}, nil
+	return &Runtime{conf: conf.withDefaults(), client: c, control: control, outputs: outputs{logger: conf.Logger},
+		inputs: attach.Inputs{Wait: conf.AttachWait}}, nil
 }
 
 // dropTempMounts removes the mounts left by a process that was killed while it looked up a user in
@@ -153,6 +164,7 @@ func dropTempMounts(address string) error {
 
 // Close closes the connection to the daemon. Containers run on.
 func (r *Runtime) Close() error {
+	r.inputs.Close()
 	r.outputs.close()
 	err := r.client.Close()
 	r.unended.wait()

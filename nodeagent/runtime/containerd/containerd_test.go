@@ -28,10 +28,20 @@ func TestContainerd(t *testing.T) {
 		runtimetest.Run(t, runtimetest.Fixture{
 			Cluster: cluster,
 			Open:    func(t *testing.T, node string) nodeagent.Runtime { return h.Open(t, cluster, node) },
-			Ready:   func(t *testing.T, c nodeagent.Container) { runtimetest.AwaitLog(t, c.LogPath, "ready\n") },
+			Impatient: func(t *testing.T, node string) nodeagent.Runtime {
+				conf := h.Config(cluster, node)
+				conf.AttachWait = time.Millisecond
+				r, err := containerd.New(conf)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = r.Close() })
+				return r
+			},
+			Ready: func(t *testing.T, c nodeagent.Container) { runtimetest.AwaitLog(t, c.LogPath, "ready\n") },
 		})
 	})
-	for _, tests := range []map[string]func(*bench){insideTests(), crashTests(), pullTests(), loadTests(), usageTests(), execTests(), isolationTests(), initTests(), outputTests()} {
+	for _, tests := range []map[string]func(*bench){insideTests(), crashTests(), pullTests(), loadTests(), usageTests(), execTests(), isolationTests(), initTests(), outputTests(), memoryTests(), workdirTests(), attachTests()} {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) { test(newBench(t, h)) })
 		}

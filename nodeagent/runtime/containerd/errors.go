@@ -53,6 +53,7 @@ func reasons() []reason {
 		{"is a directory: unknown", types.Invalid, "name a command that is a file"},
 		{"exec format error", types.Invalid, "the command must be a program for this machine's processor"},
 		{"not a directory", types.Invalid, "a path in the way is a file"},
+		{"error setting rlimit", types.Invalid, "the node allows no more: ask for a lower ulimit, or raise the limits of its containerd"},
 		{"container init was OOM-killed", types.Invalid, "raise the memory limit"},
 	}
 }
@@ -81,7 +82,7 @@ func impossible(err error, what string) error {
 			if i := strings.LastIndex(text, runcBegins); i >= 0 {
 				text = text[i+len(runcBegins):]
 			}
-			return types.Errorf(r.class, "%s: %s; %s", what, strings.TrimSuffix(text, ": unknown"), r.remedy)
+			return types.Errorf(r.class, "%s: %s; %s", what, namedLimit(strings.TrimSuffix(text, ": unknown")), r.remedy)
 		}
 	}
 	return nil

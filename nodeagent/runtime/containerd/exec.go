@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/runtime/attach"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -278,4 +280,63 @@ func drop(ctx context.Context, process client.Process) {
 		streams.Wait()
 		_ = streams.Close()
 	}
+}
+
+// Attach implements nodeagent.Runtime.
+func (r *Runtime) Attach(ctx context.Context, id string, a nodeagent.Attachment) error {
+	if _, err := r.runs(ctx, id, "attach to"); err != nil {
+		return err
+	}
+	p := attach.Process{Resize: func(ctx context.Context, size nodeagent.Size) {
+		// Best effort: without a terminal, there is nothing to do.
+		_, _ = r.client.TaskService().ResizePty(ctx, &tasks.ResizePtyRequest{ContainerID: id, Width: uint32(size.Width), Height: uint32(size.Height)})
+	}}
+	if a.Stdin != nil {
+		release, err := r.inputs.Take(id)
+		if err != nil {
+			return err
+		}
+		defer release()
+		in, err := attach.OpenInput(r.pipesDir(id))
+		if types.Is(err, types.Conflict) {
+			_ = r.endInput(id) // Otherwise it ends without a client.
+		}
+		if err != nil {
+			return err
+		}
+		closing := sync.OnceValue(in.Close)
+		defer func() { _ = closing() }() // what was written is recorded
+		p.Taken, p.Write = in.Taken(), in.Write
+		p.End = func() error { return errors.Join(closing(), r.endInput(id)) }
+	}
+	ended := make(chan struct{})
+	watch, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		if _, err := r.Wait(watch, id); err == nil || types.Is(err, types.NotFound) {
+			close(ended)
+		}
+	}()
+	return attach.Run(ctx, a, p, ended)
+}
+
+// holdInput ends the input of a container if no client passes it in time.
+func (r *Runtime) holdInput(id string) {
+	r.inputs.Hold(id, func() error { return r.endInput(id) })
+	if !attach.HasInput(r.pipesDir(id)) {
+		r.inputs.End(id)
+	}
+}
+
+// endInput ends the input of a container's process.
+func (r *Runtime) endInput(id string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanWait)
+	defer cancel()
+	_, err := r.client.TaskService().CloseIO(ctx, &tasks.CloseIORequest{ContainerID: id, Stdin: true})
+	if err = native(err); err != nil && !errdefs.IsNotFound(err) {
+		return classify(err, "end the input of container %s", id)
+	}
+	r.inputs.End(id)
+	attach.EndInput(r.pipesDir(id))
+	return nil
 }

@@ -32,6 +32,8 @@ func TestGolden(t *testing.T) {
 	strict.CPULimit, strict.Pids, strict.ReadOnlyRoot = types.CPUNone, 64, true
 	strict.CapDrop, strict.CapAdd = []string{"ALL"}, []string{"NET_ADMIN"}
 	privileged.Privileged = true
+	strict.ShmBytes, strict.Ulimits = 1<<27, []types.Ulimit{{Name: "memlock", Soft: -1, Hard: -1}, {Name: "nofile", Soft: 5, Hard: 6}}
+	strict.Mounts = append(strict.Mounts, nodeagent.Mount{Target: "/cache", TmpfsBytes: 1 << 20})
 	v1 := cgroup.Facts{Controllers: cgroup.Needed(), Swap: true}
 	v1Plain := cgroup.Facts{Controllers: cgroup.Needed()}
 	v2 := cgroup.Facts{Unified: true, Controllers: cgroup.Needed(), Swap: true}

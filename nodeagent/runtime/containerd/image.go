@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/content"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/escher-sched/escher/nodeagent/runtime/image"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -131,4 +133,18 @@ func configOf(ctx context.Context, img client.Image) (ocispec.Image, error) {
 		return config, incomplete(err, img.Name())
 	}
 	return config, checkPlatform(config, img.Name())
+}
+
+// checkOfImage returns the health check of an image; nil means none. One that does not fit a label
+// counts as none: an agent that adopts the container would not know it.
+func checkOfImage(ctx context.Context, img client.Image) (*types.Check, error) {
+	config, err := img.Config(ctx)
+	if err != nil {
+		return nil, incomplete(err, img.Name())
+	}
+	text, err := content.ReadBlob(ctx, img.ContentStore(), config)
+	if err != nil {
+		return nil, incomplete(err, img.Name())
+	}
+	return image.Check(text), nil
 }

@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,6 +25,8 @@ const (
 	labelRestart   = "escher/restart"
 	// labelImage is the image by digest.
 	labelImage = "escher/image"
+	// labelCheck is the health check of the image, as JSON.
+	labelCheck = "escher/check"
 	// labelDevices are the names of its devices, separated by commas.
 	labelDevices = "escher/devices"
 	// labelStarted is the time just before the start of the process. Without it, the process never
@@ -33,11 +36,13 @@ const (
 	// without a log.
 	labelLog    = "escher/log"
 	labelOutput = "escher/output"
+	// labelInput is set if the process has an input.
+	labelInput = "escher/input"
 	// labelLost is when the runtime found that the started process is gone and its exit is unknown.
 	labelLost = "escher/lost"
 )
 
-func labelsOf(c nodeagent.Container, image string, stop syscall.Signal) map[string]string {
+func labelsOf(c nodeagent.Container, image string, stop syscall.Signal, check *types.Check) map[string]string {
 	labels := map[string]string{
 		labelCluster:   c.Attempt.Cluster,
 		labelNode:      c.Attempt.Node,
@@ -53,10 +58,16 @@ func labelsOf(c nodeagent.Container, image string, stop syscall.Signal) map[stri
 	if c.LogPath != "" {
 		labels[labelLog] = c.LogPath
 	}
+	if c.Stdin {
+		labels[labelInput] = "true"
+	}
 	// containerd's labels have at most 4 KiB: more device names than a machine has.
 	const most = 4000
 	if devices := strings.Join(c.Devices, ","); devices != "" && len(devices) < most {
 		labels[labelDevices] = devices
+	}
+	if text, err := json.Marshal(check); check != nil && err == nil && len(text) < most {
+		labels[labelCheck] = string(text)
 	}
 	return labels
 }
@@ -67,6 +78,15 @@ func devicesOf(labels map[string]string) []string {
 		return nil
 	}
 	return strings.Split(labels[labelDevices], ",")
+}
+
+// checkOf returns the health check of a container's image; nil means none.
+func checkOf(labels map[string]string) *types.Check {
+	check := new(types.Check)
+	if text := labels[labelCheck]; text == "" || json.Unmarshal([]byte(text), check) != nil {
+		return nil
+	}
+	return check
 }
 
 // restartOf returns the number of restarts before a container.

@@ -40,23 +40,32 @@ func (r *Runtime) Load(ctx context.Context, archive io.Reader) ([]nodeagent.Imag
 	}
 	all := make([]nodeagent.Image, 0, len(records))
 	for _, record := range records {
-		img := client.NewImage(r.client, record)
-		if _, err := configOf(leased, img); err != nil {
-			return nil, err
-		}
-		if err := r.unpacked(leased, img); err != nil {
-			return nil, err
-		}
-		if err := r.pin(leased, record); err != nil {
-			return nil, err
-		}
-		described, err := r.describe(leased, img)
+		described, err := r.ready(leased, record)
 		if err != nil {
+			r.dropWorkdir(leased, record.Name)
 			return nil, err
 		}
 		all = append(all, described)
 	}
 	return all, nil
+}
+
+// ready makes a loaded image ready to run.
+func (r *Runtime) ready(ctx context.Context, record images.Image) (nodeagent.Image, error) {
+	if err := r.checkWorkdir(ctx, record); err != nil {
+		return nodeagent.Image{}, err
+	}
+	img := client.NewImage(r.client, record)
+	if _, err := configOf(ctx, img); err != nil {
+		return nodeagent.Image{}, err
+	}
+	if err := r.unpacked(ctx, img); err != nil {
+		return nodeagent.Image{}, err
+	}
+	if err := r.pin(ctx, record); err != nil {
+		return nodeagent.Image{}, err
+	}
+	return r.describe(ctx, img)
 }
 
 // importAll reads an archive, compressed or not, and makes a record of each image.
@@ -176,7 +185,11 @@ func (r *Runtime) describe(ctx context.Context, img client.Image) (nodeagent.Ima
 	if err != nil && !errdefs.IsNotFound(err) { // part of it may be missing or being removed
 		return nodeagent.Image{}, classify(err, "read the size of image %s", img.Name())
 	}
+	var entrypoint []string
+	if config, err := configOf(ctx, img); err == nil { // it may be for another platform, too
+		entrypoint = config.Config.Entrypoint
+	}
 	return nodeagent.Image{
-		Name: img.Name(), Digest: img.Target().Digest.String(), Bytes: size, Created: img.Metadata().CreatedAt,
+		Name: img.Name(), Digest: img.Target().Digest.String(), Bytes: size, Created: img.Metadata().CreatedAt, Entrypoint: entrypoint,
 	}, nil
 }

@@ -62,7 +62,7 @@ func (r *Runtime) observe(ctx context.Context, record containers.Container, p *t
 	}
 	seen := nodeagent.Observed{
 		ID: record.ID, Attempt: attempt, Restart: restartOf(record.Labels), Image: record.Labels[labelImage],
-		Devices: devicesOf(record.Labels), Started: timeOf(record.Labels, labelStarted),
+		Check: checkOf(record.Labels), Devices: devicesOf(record.Labels), Started: timeOf(record.Labels, labelStarted),
 	}
 	switch {
 	case record.Labels[labelStarted] == "":
@@ -84,6 +84,9 @@ func (r *Runtime) observe(ctx context.Context, record containers.Container, p *t
 		return seen, nil
 	}
 	seen.Running = true
+	if record.Labels[labelInput] != "" && !r.inputs.Holds(record.ID) {
+		r.holdInput(record.ID)
+	}
 	if identity := record.Labels[labelOutput]; identity != "" && !r.outputs.holds(record.ID) {
 		// An earlier agent started it.
 		r.outputs.hold(record.ID, r.find(record.ID, p.Pid, identity), r.logOf(record.Labels[labelLog]))

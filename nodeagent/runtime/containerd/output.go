@@ -1,11 +1,13 @@
 package containerd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,13 +16,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/output/tasklog"
+	"github.com/escher-sched/escher/nodeagent/runtime/attach"
 )
 
 // A container writes to two pipes, which its logger reads. If only the logger had them open, its
 // end would kill the next writer by SIGPIPE. So the agent also has them open while it runs, and
 // starts another logger if none reads. A logger locks the pipes that it reads: there is no other
 // way to tell.
+
+// containerd's shim passes no input to a container whose output goes to a logger. So a container
+// with an input or a terminal has named pipes: see package attach. The shim has all of them open, so
+// the process notices no restart of the agent.
+
+// namedPipes is the identity of the output of such a container.
+const namedPipes = "named"
 
 // readEvery is the interval of checks for a reader. A pipe holds 64 KiB, so few programs have to
 // wait for it.
@@ -48,6 +59,8 @@ type output struct {
 	arg string
 	// starting reports whether a logger that this process started is running.
 	starting bool
+	// named reports whether the pipes are named ones, which containerd's shim keeps open.
+	named bool
 }
 
 // pipesOf opens the pipes to which the first process of a container writes, and returns their
@@ -85,6 +98,9 @@ func openPipe(link string) (f *os.File, name string) {
 
 // find opens the pipes of a running container by their identity, from its process or its shim.
 func (r *Runtime) find(id string, pid uint32, identity string) []*os.File {
+	if identity == namedPipes {
+		return attach.OpenOutput(r.pipesDir(id))
+	}
 	if pipes, now := pipesOf(pid); now == identity {
 		return pipes
 	} else {
@@ -148,7 +164,7 @@ func (o *outputs) hold(id string, pipes []*os.File, log tasklog.Config) {
 		closeAll(old.pipes)
 	}
 	log.Again = true
-	o.held[id] = &output{pipes: pipes, arg: log.Arg()}
+	o.held[id] = &output{pipes: pipes, arg: log.Arg(), named: filepath.IsAbs(pipes[0].Name())}
 	if o.stop == nil {
 		o.stop = make(chan struct{})
 		stop := o.stop
@@ -211,7 +227,7 @@ func (o *outputs) look(stop chan struct{}) bool {
 	for id, held := range o.held {
 		if !held.starting && !held.isRead() {
 			// The next check may succeed; until then the task waits, and is not killed.
-			_ = o.startLogger(id, held)
+			_ = o.startLogger(id, held, held.arg, nil)
 		}
 	}
 	return true
@@ -243,26 +259,37 @@ func ended(fd int) bool {
 	return err == nil && n > 0 && look[0].Revents&unix.POLLIN == 0
 }
 
-// startLogger starts a logger that outlives this process. The caller holds o.mu.
-func (o *outputs) startLogger(id string, held *output) (err error) {
-	cmd := exec.Command(o.logger.Path, o.logger.Subcommand, held.arg)
+// startLogger starts a logger that outlives this process. It writes to ready once it reads, unless
+// ready is nil. The caller holds o.mu.
+func (o *outputs) startLogger(id string, held *output, arg string, ready *os.File) (err error) {
+	cmd := exec.Command(o.logger.Path, o.logger.Subcommand, arg)
 	cmd.Dir = "/"
 	cmd.Env = []string{"CONTAINER_ID=" + id}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	defer func() { closeAll(cmd.ExtraFiles) }()
+	var opened []*os.File
+	defer func() { closeAll(opened) }()
 	for _, f := range held.pipes {
 		// Open them again: a lock belongs to an open file.
 		again, err := reopen(f)
 		if err != nil {
 			return err
 		}
-		cmd.ExtraFiles = append(cmd.ExtraFiles, again)
+		opened = append(opened, again)
 	}
+	if len(held.pipes) == 1 { // of a terminal
+		none, err := os.Open(os.DevNull)
+		if err != nil {
+			return err
+		}
+		opened = append(opened, none)
+	}
+	cmd.ExtraFiles = slices.Clone(opened)
 	discard, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	cmd.ExtraFiles = append(cmd.ExtraFiles, discard)
+	defer discard.Close()
+	cmd.ExtraFiles = append(cmd.ExtraFiles, cmp.Or(ready, discard))
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -279,9 +306,13 @@ func (o *outputs) startLogger(id string, held *output) (err error) {
 // reopen opens a pipe again, for a process that reads it with blocking reads.
 func reopen(f *os.File) (again *os.File, err error) {
 	err = withFD(f, func(fd int) error {
-		n, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		// Without a writer, a blocking open of a named pipe waits.
+		n, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
 		again = os.NewFile(uintptr(n), f.Name())
-		return err
+		return unix.SetNonblock(n, false)
 	})
 	if err != nil {
 		return nil, err
@@ -298,4 +329,77 @@ func withFD(f *os.File, do func(fd int) error) error {
 	var failed error
 	err = raw.Control(func(fd uintptr) { failed = do(int(fd)) })
 	return errors.Join(err, failed)
+}
+
+// pipesFor opens the pipes to which a container writes, and returns their identity.
+func (r *Runtime) pipesFor(c nodeagent.Container, pid uint32) (pipes []*os.File, identity string) {
+	if !c.Stdin && !c.TTY {
+		return pipesOf(pid)
+	}
+	return attach.OpenOutput(r.pipesDir(c.ID)), namedPipes
+}
+
+// begin starts the first logger of held pipes, unless a call before a crash did so. It waits until
+// the logger reads: otherwise the log of a short process would look complete before it is.
+func (o *outputs) begin(id string, log tasklog.Config) error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	reads, err := o.first(id, log.Arg(), write)
+	if write.Close(); reads || err != nil {
+		return err
+	}
+	if err := read.SetReadDeadline(time.Now().Add(cleanWait)); err != nil {
+		return err
+	}
+	_, err = read.Read(make([]byte, 1))
+	return err
+}
+
+// first starts a logger, unless one reads.
+func (o *outputs) first(id, arg string, ready *os.File) (reads bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	held := o.held[id]
+	if held == nil {
+		return false, errors.New("its pipes are missing")
+	}
+	if held.isRead() {
+		return true, nil
+	}
+	return false, o.startLogger(id, held, arg, ready)
+}
+
+// named reports whether the pipes of a container are held, and named ones.
+func (o *outputs) named(id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.held[id] != nil && o.held[id].named
+}
+
+// written reports whether the logger of held pipes has read everything and ended. A container whose
+// pipes are not held has no logger to wait for.
+func (o *outputs) written(id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	held := o.held[id]
+	if held == nil {
+		return true
+	}
+	return !held.starting && held.isRead() && held.unlocked()
+}
+
+// unlocked reports whether no logger reads the pipes.
+func (h *output) unlocked() bool {
+	for _, f := range h.pipes {
+		err := withFD(f, func(fd int) error {
+			return errors.Join(unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB), unix.Flock(fd, unix.LOCK_UN))
+		})
+		if err != nil {
+			return false
+		}
+	}
+	return true
 }

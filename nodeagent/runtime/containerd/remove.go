@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	tasks "github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/containerd/containerd/v2/client"
@@ -17,6 +18,9 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
 )
+
+// settleEvery is the interval of checks whether a logger has ended.
+const settleEvery = 5 * time.Millisecond
 
 // Signal implements nodeagent.Runtime.
 func (r *Runtime) Signal(ctx context.Context, id string, signal syscall.Signal) error {
@@ -68,19 +72,45 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 // remove deletes everything from the process to the record: while anything is left, the record
 // stays.
 func (r *Runtime) remove(ctx context.Context, id string) error {
-	r.outputs.release(id) // Later output is not needed.
+	r.inputs.Drop(id)
+	if !r.outputs.named(id) {
+		r.outputs.release(id) // Later output is not needed.
+	}
 	if err := r.removeTask(ctx, id); err != nil {
 		return classify(err, "remove the task of container %s", id)
 	}
-	err := r.client.SnapshotService(snapshotter).Remove(ctx, id)
-	if err != nil && !errdefs.IsNotFound(err) {
-		return classify(err, "remove the file system of container %s", id)
+	r.dropPipes(ctx, id)
+	for _, key := range []string{id, workdirKey(id)} {
+		err := r.client.SnapshotService(snapshotter).Remove(ctx, key)
+		if err != nil && !errdefs.IsNotFound(err) {
+			return classify(err, "remove the file system %s", key)
+		}
 	}
-	err = r.client.ContainerService().Delete(ctx, id)
+	err := r.client.ContainerService().Delete(ctx, id)
 	if err != nil && !errdefs.IsNotFound(err) {
 		return classify(err, "remove container %s", id)
 	}
 	return nil
+}
+
+// dropPipes removes the named pipes of a container without a process, if it has any. It first waits
+// a limited time for the end of the log.
+func (r *Runtime) dropPipes(ctx context.Context, id string) {
+	dir := r.pipesDir(id)
+	if _, err := os.Stat(dir); err == nil {
+		limit, cancel := context.WithTimeout(ctx, outputWait)
+		defer cancel()
+		tick := time.NewTicker(settleEvery)
+		defer tick.Stop()
+		for !r.outputs.written(id) && limit.Err() == nil {
+			select {
+			case <-tick.C:
+			case <-limit.Done():
+			}
+		}
+	}
+	r.outputs.release(id)
+	_ = os.RemoveAll(dir) // They are empty, and in memory.
 }
 
 // removeTask first deletes the task, which usually has ended. containerd's error for a running

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/containerd/containerd/v2/core/containers"
@@ -18,8 +19,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// spec returns the setup of the container.
-func (r *Runtime) spec(ctx context.Context, c nodeagent.Container, t *template) (typeurl.Any, error) {
+// spec returns the setup of the container, with the mount of its workdir.
+func (r *Runtime) spec(ctx context.Context, c nodeagent.Container, t *template, workdir *specs.Mount) (typeurl.Any, error) {
+	if len(c.Entrypoint) == 0 && len(c.Command) > 0 {
+		c.Entrypoint = t.entrypoint
+	}
 	spec, err := r.control.spec(ctx, c, t.spec, hostFiles(), withDevices(r.conf.CDIDirs, c.Devices))
 	if err != nil {
 		return nil, err
@@ -27,6 +31,7 @@ func (r *Runtime) spec(ctx context.Context, c nodeagent.Container, t *template) 
 	if err := withInit(c, spec, r.conf.Inits); err != nil {
 		return nil, err
 	}
+	withWorkdir(spec, workdir)
 	return typeurl.MarshalAny(spec)
 }
 
@@ -39,16 +44,18 @@ func (m control) spec(ctx context.Context, c nodeagent.Container, common []byte,
 		return nil, types.Errorf(types.Internal, "set up container %s: %w", c.ID, err)
 	}
 	opts := []oci.SpecOpts{
+		terminal(c.TTY),
 		oci.WithEnv(c.Env),
-		inheritRlimits,
+		rlimits(c.Ulimits),
+		sharedMemory(c.ShmBytes),
 		ordinaryOOMScore,
 		oci.WithHostNamespace(specs.NetworkNamespace),
 		oci.WithMounts(mounts),
 		oci.WithMounts(binds(c.Mounts)),
 		m.limits(c),
 	}
-	if len(c.Command) > 0 {
-		opts = append(opts, oci.WithProcessArgs(c.Command...))
+	if args := slices.Concat(c.Entrypoint, c.Command); len(args) > 0 {
+		opts = append(opts, oci.WithProcessArgs(args...))
 	}
 	if c.Dir != "" {
 		opts = append(opts, oci.WithProcessCwd(c.Dir))
@@ -70,12 +77,15 @@ func check(c nodeagent.Container) error {
 		if !filepath.IsAbs(m.Target) {
 			return types.Errorf(types.Invalid, "mount %s in container %s: target %q is not absolute", m.Source, c.ID, m.Target)
 		}
-		if _, err := os.Stat(m.Source); err != nil {
+		if _, err := os.Stat(m.Source); err != nil && m.TmpfsBytes == 0 {
 			return types.Errorf(types.Invalid, "mount %s in container %s: %w; the path must be on the node", m.Source, c.ID, err)
 		}
 	}
 	if _, err := signal.ParseSignal(c.StopSignal); c.StopSignal != "" && err != nil {
 		return types.Errorf(types.Invalid, "stop container %s with %q: there is no such signal; use a name such as SIGINT", c.ID, c.StopSignal)
+	}
+	if (c.Stdin || c.TTY) && c.LogPath == "" {
+		return types.Errorf(types.Invalid, "start container %s: it has an input or a terminal, and no log: give it one", c.ID)
 	}
 	if c.MilliCPU < 0 || c.MemoryBytes < 0 {
 		return types.Errorf(types.Invalid, "limit container %s to %d thousandths of a core and %d bytes: negative", c.ID, c.MilliCPU, c.MemoryBytes)
@@ -97,6 +107,10 @@ func hostFiles() []specs.Mount {
 func binds(mounts []nodeagent.Mount) []specs.Mount {
 	all := make([]specs.Mount, 0, len(mounts))
 	for _, m := range mounts {
+		if m.TmpfsBytes > 0 {
+			all = append(all, tmpfs(m.Target, m.TmpfsBytes))
+			continue
+		}
 		all = append(all, bind(m.Source, m.Target, m.ReadOnly))
 	}
 	return all
@@ -115,12 +129,6 @@ func bind(source, target string, readOnly bool) specs.Mount {
 // last when memory runs out.
 func ordinaryOOMScore(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
 	s.Process.OOMScoreAdj = new(int)
-	return nil
-}
-
-// inheritRlimits removes containerd's limit of 1024 open files: the daemon's own limit applies.
-func inheritRlimits(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
-	s.Process.Rlimits = nil
 	return nil
 }
 
@@ -155,4 +163,12 @@ func withDevices(dirs, names []string) oci.SpecOpts {
 		}
 		return nil
 	}
+}
+
+// terminal gives the process a terminal.
+func terminal(tty bool) oci.SpecOpts {
+	if !tty {
+		return oci.Compose()
+	}
+	return oci.Compose(oci.WithTTY, oci.WithTTYSize(80, 24))
 }

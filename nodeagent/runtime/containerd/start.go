@@ -12,12 +12,14 @@ import (
 	"github.com/containerd/containerd/api/types/task"
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/signal"
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/output/tasklog"
+	"github.com/escher-sched/escher/nodeagent/runtime/attach"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -50,13 +52,13 @@ func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.S
 	defer release()
 	m, err := r.create(ctx, c)
 	if err == nil {
-		return nodeagent.Started{Image: m.image}, r.begin(ctx, c, m)
+		return nodeagent.Started{Image: m.image, Check: m.check}, r.begin(ctx, c, m)
 	}
 	// The container may exist, even if its image does not.
 	record, getErr := r.client.ContainerService().Get(ctx, c.ID)
 	switch {
 	case getErr == nil:
-		return nodeagent.Started{Image: record.Labels[labelImage]}, r.resume(ctx, c, record)
+		return nodeagent.Started{Image: record.Labels[labelImage], Check: checkOf(record.Labels)}, r.resume(ctx, c, record)
 	case !errdefs.IsNotFound(getErr):
 		return nodeagent.Started{Image: m.image}, classify(getErr, "look for container %s", c.ID)
 	case errdefs.IsAlreadyExists(err):
@@ -70,6 +72,7 @@ type made struct {
 	image  string // by digest
 	source client.Image
 	parent string // the image's file system
+	check  *types.Check
 }
 
 // create makes the container record. The error is containerd's AlreadyExists if there is one.
@@ -86,8 +89,13 @@ func (r *Runtime) create(ctx context.Context, c nodeagent.Container) (made, erro
 	if err != nil {
 		return m, err
 	}
-	m.parent = t.parent
-	spec, err := r.spec(ctx, c, t)
+	m.parent, m.check = t.parent, t.check
+	ctx, workdir, release, err := r.workdir(ctx, c)
+	if err != nil {
+		return m, err
+	}
+	defer release()
+	spec, err := r.spec(ctx, c, t, workdir)
 	if err != nil {
 		return m, err
 	}
@@ -101,7 +109,7 @@ func (r *Runtime) create(ctx context.Context, c nodeagent.Container) (made, erro
 	}
 	_, err = r.client.ContainerService().Create(ctx, containers.Container{
 		ID:      c.ID,
-		Labels:  labelsOf(c, m.image, stop),
+		Labels:  withWorkdirLabels(c, labelsOf(c, m.image, stop, m.check)),
 		Image:   img.Name(),
 		Runtime: runtime,
 		Spec:    spec, Snapshotter: snapshotter, SnapshotKey: c.ID,
@@ -131,7 +139,7 @@ func (r *Runtime) resume(ctx context.Context, c nodeagent.Container, record cont
 	}
 	if c.LogPath != "" && c.Restart == 0 {
 		// Only runc has written there, why it was interrupted.
-		_ = os.Truncate(c.LogPath, 0) // it may not exist
+		tasklog.Truncate(c.LogPath)
 	}
 	m, err := r.madeOf(ctx, record)
 	if err != nil {
@@ -162,13 +170,14 @@ func (r *Runtime) begin(ctx context.Context, c nodeagent.Container, m made) erro
 		r.clean(ctx, c.ID)
 		return err
 	}
-	output, err := r.output(c)
+	streams, release, err := r.streamsOf(c)
 	if err != nil {
 		r.clean(ctx, c.ID)
 		return err
 	}
+	defer release()
 	created, err := r.client.TaskService().Create(ctx, &tasks.CreateTaskRequest{
-		ContainerID: c.ID, Rootfs: rootfs, Stdout: output, Stderr: output,
+		ContainerID: c.ID, Rootfs: rootfs, Terminal: streams.Terminal, Stdin: streams.Stdin, Stdout: streams.Stdout, Stderr: streams.Stderr,
 	})
 	if err = native(err); err != nil {
 		if left := r.dropLeft(ctx, err, c.ID); left != nil {
@@ -185,22 +194,9 @@ func (r *Runtime) begin(ctx context.Context, c nodeagent.Container, m made) erro
 
 // rootfs makes the file system of a container before its first process.
 func (r *Runtime) rootfs(ctx context.Context, id string, m made) ([]*api.Mount, error) {
-	service := r.client.SnapshotService(snapshotter)
-	mounts, err := service.Prepare(ctx, id, m.parent)
-	switch {
-	case errdefs.IsAlreadyExists(err): // of an interrupted call
-		if err := service.Remove(ctx, id); err != nil {
-			return nil, classify(err, "make the file system of container %s again", id)
-		}
-		mounts, err = service.Prepare(ctx, id, m.parent)
-	case errdefs.IsNotFound(err): // that of the image
-		if err := r.unpacked(ctx, m.source); err != nil {
-			return nil, err
-		}
-		mounts, err = service.Prepare(ctx, id, m.parent)
-	}
+	mounts, err := r.prepare(ctx, id, m)
 	if err != nil {
-		return nil, types.Errorf(types.Unavailable, "make the file system of container %s: %w", id, err)
+		return nil, err
 	}
 	all := make([]*api.Mount, 0, len(mounts))
 	for _, m := range mounts {
@@ -209,14 +205,41 @@ func (r *Runtime) rootfs(ctx context.Context, id string, m made) ([]*api.Mount, 
 	return all, nil
 }
 
+// prepare makes a writable copy of an image's file system.
+func (r *Runtime) prepare(ctx context.Context, key string, m made) ([]mount.Mount, error) {
+	service := r.client.SnapshotService(snapshotter)
+	mounts, err := service.Prepare(ctx, key, m.parent)
+	switch {
+	case errdefs.IsAlreadyExists(err): // of an interrupted call
+		if err := service.Remove(ctx, key); err != nil {
+			return nil, classify(err, "make the file system %s again", key)
+		}
+		mounts, err = service.Prepare(ctx, key, m.parent)
+	case errdefs.IsNotFound(err): // that of the image
+		if err := r.unpacked(ctx, m.source); err != nil {
+			return nil, err
+		}
+		mounts, err = service.Prepare(ctx, key, m.parent)
+	}
+	if err != nil {
+		return nil, types.Errorf(types.Unavailable, "make the file system %s: %w", key, err)
+	}
+	return mounts, nil
+}
+
 // release starts the process of a created task. first: no earlier call may have done so.
 func (r *Runtime) release(ctx context.Context, c nodeagent.Container, pid uint32, first bool) error {
 	id := c.ID
 	labels := map[string]string{labelStarted: formatTime(time.Now())}
 	if c.LogPath != "" {
-		pipes, identity := pipesOf(pid)
+		pipes, identity := r.pipesFor(c, pid)
 		r.outputs.hold(id, pipes, r.logOf(c.LogPath))
 		labels[labelOutput] = identity
+		if identity == namedPipes {
+			if err := r.outputs.begin(id, r.logOf(c.LogPath)); err != nil {
+				return types.Errorf(types.Unavailable, "log container %s: %w", id, err)
+			}
+		}
 	}
 	// With this label, no later call starts it again.
 	err := r.label(ctx, id, labels)
@@ -235,6 +258,9 @@ func (r *Runtime) release(ctx context.Context, c nodeagent.Container, pid uint32
 			r.clean(ctx, id)
 		}
 		return err // After an earlier call it may have run: the next call sees its end.
+	}
+	if c.Stdin {
+		r.holdInput(id)
 	}
 	return nil
 }
@@ -276,4 +302,26 @@ func (r *Runtime) clean(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanWait)
 	defer cancel()
 	_ = r.remove(ctx, id) // The caller returns the error of the start.
+}
+
+// pipesDir returns the directory of the pipes of a container.
+func (r *Runtime) pipesDir(id string) string {
+	return filepath.Join(filepath.Dir(r.conf.Address), "fifo", r.conf.Namespace+"-"+id)
+}
+
+// streamsOf returns the input and the output of a container, in containerd's form. The caller calls
+// release once the task is created.
+func (r *Runtime) streamsOf(c nodeagent.Container) (streams cio.Config, release func(), err error) {
+	if !c.Stdin && !c.TTY {
+		output, err := r.output(c)
+		return cio.Config{Stdout: output, Stderr: output}, func() {}, err
+	}
+	dir := r.pipesDir(c.ID)
+	pipes, err := attach.MakePipes(dir, c.Stdin, c.TTY)
+	if err != nil {
+		return streams, nil, types.Errorf(types.Unavailable, "make the pipes of container %s: %w", c.ID, err)
+	}
+	// The shim waits for a reader.
+	readers := attach.OpenOutput(dir)
+	return cio.Config{Terminal: c.TTY, Stdin: pipes.Stdin, Stdout: pipes.Stdout, Stderr: pipes.Stderr}, func() { closeAll(readers) }, nil
 }

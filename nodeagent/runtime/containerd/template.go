@@ -38,8 +38,11 @@ type template struct {
 	spec []byte
 	// parent is the file system of the image.
 	parent string
-	// stopSignal is the image's.
+	// entrypoint is the image's, which is also at the beginning of spec.
+	entrypoint []string
+	// stopSignal and check are the image's.
 	stopSignal syscall.Signal
+	check      *types.Check
 }
 
 type templateKey struct {
@@ -105,7 +108,10 @@ func (r *Runtime) makeTemplate(ctx context.Context, img client.Image, user strin
 	if err != nil {
 		return nil, err
 	}
-	t := &template{parent: identity.ChainID(config.RootFS.DiffIDs).String(), stopSignal: syscall.SIGTERM}
+	t := &template{parent: identity.ChainID(config.RootFS.DiffIDs).String(), entrypoint: config.Config.Entrypoint, stopSignal: syscall.SIGTERM}
+	if t.check, err = checkOfImage(ctx, img); err != nil {
+		return nil, err
+	}
 	// Ignore an invalid signal of the image, as other tools do.
 	if s, err := signal.ParseSignal(config.Config.StopSignal); err == nil {
 		t.stopSignal = s

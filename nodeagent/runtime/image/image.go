@@ -24,9 +24,11 @@ type Spec struct {
 	Name string
 	// Files maps each path in the image to a binary on this machine.
 	Files map[string]string
-	// Entrypoint runs if a task has no command; empty means the first path of Files in alphabetical
-	// order.
+	// Entrypoint is the program that gets the command of a task as arguments; empty means none.
 	Entrypoint []string
+	// Command is the command of tasks that have none. If it and Entrypoint are empty, it is the
+	// first path of Files in alphabetical order.
+	Command []string
 }
 
 // Build makes the image. The same binaries make the same image, bit by bit. Invalid: a file is
@@ -62,9 +64,9 @@ func configure(img v1.Image, spec Spec, first string) (v1.Image, error) {
 	}
 	conf = conf.DeepCopy()
 	conf.OS, conf.Architecture = "linux", runtime.GOARCH
-	conf.Config.Entrypoint = spec.Entrypoint
-	if len(spec.Entrypoint) == 0 {
-		conf.Config.Entrypoint = []string{first}
+	conf.Config.Entrypoint, conf.Config.Cmd = spec.Entrypoint, spec.Command
+	if len(spec.Entrypoint)+len(spec.Command) == 0 {
+		conf.Config.Cmd = []string{first}
 	}
 	conf.Config.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 	conf.Config.WorkingDir = "/"

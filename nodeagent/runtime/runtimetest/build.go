@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -14,6 +15,9 @@ import (
 const (
 	Image   = "escher.local/runtimetest:latest"
 	Program = "/bin/program"
+	// EntryImage is the same image with Program as its entry point, "exit 6" as its arguments, and
+	// Check as its health check.
+	EntryImage = "escher.local/runtimetest-entry:latest"
 )
 
 // LogVerb is the program's verb to run as the logger of a container.
@@ -30,4 +34,11 @@ func BuildProgram(ctx context.Context, dir string) (string, error) {
 		return "", types.Errorf(types.Internal, "build the test program: %w: %s", err, out)
 	}
 	return path, nil
+}
+
+// Check is the health check of EntryImage.
+func Check() *types.Check {
+	return &types.Check{
+		Name: "image", Exec: []string{Program, "exit", "0"}, Every: 7 * time.Second, Timeout: 30 * time.Second, Failures: 3, Then: types.ThenReport,
+	}
 }

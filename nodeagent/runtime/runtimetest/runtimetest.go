@@ -19,14 +19,17 @@ import (
 // tests.
 const patience = 60 * time.Second
 
-// Fixture is an implementation under test. It supports the image and these verbs of the test
-// program: exit CODE, block (until SIGTERM, then code 0), usr1 (the same with SIGUSR1) and deaf
-// (until SIGKILL). It has no other image, and no other program in it.
+// Fixture is an implementation under test. It supports Image, EntryImage and these verbs of the
+// test program: exit CODE, block (until SIGTERM, then code 0), usr1 (the same with SIGUSR1), deaf
+// (until SIGKILL), alternate (see Alternations) and copy CODE (input to output, then that code). It has no other image, and no other program in
+// them.
 type Fixture struct {
 	// Cluster is the id of the cluster of Open's runtimes. Each run of the suite has its own.
 	Cluster string
 	// Open returns the runtime of a node of Cluster. Opening a node again restarts its agent.
 	Open func(t *testing.T, node string) nodeagent.Runtime
+	// Impatient is Open with an AttachWait of a moment.
+	Impatient func(t *testing.T, node string) nodeagent.Runtime
 	// Ready waits until a container that runs block, usr1 or deaf is ready for signals. Then the
 	// program has "ready" in its log. See AwaitLog.
 	Ready func(t *testing.T, c nodeagent.Container)
@@ -68,9 +71,15 @@ func all() []namedTest {
 		{"StartWithoutTimeIsUnavailable", testStartWithoutTime},
 		{"NoSuchImage", testNoSuchImage},
 		{"NoSuchCommand", testNoSuchCommand},
+		{"EntrypointAndCommand", testEntrypointAndCommand},
+		{"NoSuchEntrypoint", testNoSuchEntrypoint},
+		{"HealthCheckOfTheImage", testHealthCheckOfTheImage},
 	}
 	tests = append(tests, endTests()...)
 	tests = append(tests, insideTests()...)
+	tests = append(tests, workdirTests()...)
+	tests = append(tests, outputTests()...)
+	tests = append(tests, attachTests()...)
 	return append(tests, listTests()...)
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/nodeagent/output/tasklog"
+	"github.com/escher-sched/escher/types"
 )
 
 // Behaviour is the behavior of a container.
@@ -27,6 +29,11 @@ type Behaviour struct {
 	StopCode int
 	// Deaf makes it end only at SIGKILL.
 	Deaf bool
+	// Copy makes it write its input to its output, and end by itself when its input ends. Other
+	// processes do not read their input.
+	Copy bool
+	// Output is what it writes at its start.
+	Output []tasklog.Piece
 }
 
 // Script decides what a container does, or the error with which it does not start. It must be a
@@ -65,6 +72,8 @@ type Config struct {
 	Fault func(op Op, id string) Fault
 	// Resolve returns an image by digest; nil means always "".
 	Resolve func(image string) string
+	// Check returns the health check of an image; nil means that no image has one.
+	Check func(image string) *types.Check
 	// Exec runs another process in a running container; nil means that no command exists.
 	Exec func(ctx context.Context, id string, p nodeagent.Process) (int, error)
 	// Root returns a directory that shows the files of a running container; nil means that none has
@@ -72,6 +81,8 @@ type Config struct {
 	Root func(id string) string
 	// Usage returns the usage of a running container; nil means one process, and nothing else.
 	Usage func(id string) cgroup.Stat
+	// AttachWait is how long an input waits for a client; 0 means nodeagent.AttachWait.
+	AttachWait time.Duration
 	// Now returns the time; nil means time.Now. Durations of Behaviour always pass in real time, or
 	// in that of a synctest bubble.
 	Now func() time.Time
@@ -86,6 +97,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Resolve == nil {
 		c.Resolve = func(string) string { return "" }
+	}
+	if c.Check == nil {
+		c.Check = func(string) *types.Check { return nil }
 	}
 	if c.Usage == nil {
 		c.Usage = func(string) cgroup.Stat {

@@ -2,7 +2,6 @@ package simruntime
 
 import (
 	"context"
-	"io"
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
@@ -65,9 +64,6 @@ func (r *Runtime) Usage(_ context.Context, id string) (cgroup.Stat, error) {
 func (r *Runtime) Pull(_ context.Context, ref string) (nodeagent.Image, error) {
 	return nodeagent.Image{Name: ref}, nil
 }
-
-// Load implements nodeagent.Images.
-func (r *Runtime) Load(context.Context, io.Reader) ([]nodeagent.Image, error) { return nil, nil }
 
 // Images implements nodeagent.Images.
 func (r *Runtime) Images(context.Context) ([]nodeagent.Image, error) { return nil, nil }

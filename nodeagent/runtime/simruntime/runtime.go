@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/output/tasklog"
+	"github.com/escher-sched/escher/nodeagent/runtime/attach"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -27,6 +29,10 @@ type Runtime struct {
 	signals    map[string][]syscall.Signal
 	watchers   map[chan struct{}]context.CancelFunc
 	down       chan struct{} // closed while the runtime is down
+	// workdirs are the indexes of the archives of workdirs, by image, and blobs their other files.
+	workdirs map[string][]byte
+	blobs    blobs
+	inputs   attach.Inputs
 }
 
 var _ nodeagent.Runtime = (*Runtime)(nil)
@@ -40,6 +46,11 @@ type container struct {
 	// ended is closed when Exit is set or the container is removed.
 	ended   chan struct{}
 	removed bool
+	// log is the path of its output, taken the number of bytes of its input, size that of its
+	// terminal.
+	log   string
+	taken int64
+	size  nodeagent.Size
 }
 
 // New returns a runtime without containers.
@@ -51,6 +62,9 @@ func New(conf Config) *Runtime {
 		signals:    make(map[string][]syscall.Signal),
 		watchers:   make(map[chan struct{}]context.CancelFunc),
 		down:       make(chan struct{}),
+		workdirs:   make(map[string][]byte),
+		blobs:      make(blobs),
+		inputs:     attach.Inputs{Wait: conf.AttachWait},
 	}
 }
 
@@ -94,13 +108,16 @@ func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.S
 	var started nodeagent.Started
 	err := r.call(ctx, Start, c.ID, func() error {
 		if k := r.containers[c.ID]; k != nil {
-			started.Image = k.seen.Image
+			started.Image, started.Check = k.seen.Image, k.seen.Check
 			return nil
 		}
 		if c.StopSignal != "" && unix.SignalNum(c.StopSignal) == 0 {
 			return types.Errorf(types.Invalid, "stop container %s with %q: there is no such signal", c.ID, c.StopSignal)
 		}
-		started.Image = r.conf.Resolve(c.Image)
+		if c.Workdir != nil && r.workdirs[c.Workdir.Image] == nil {
+			return types.Errorf(types.NotFound, "find workdir %s: it is not on this node", c.Workdir.Image)
+		}
+		started.Image, started.Check = r.conf.Resolve(c.Image), r.conf.Check(c.Image)
 		behaviour, err := r.conf.Script(c)
 		if err != nil {
 			return err
@@ -110,15 +127,25 @@ func (r *Runtime) Start(ctx context.Context, c nodeagent.Container) (nodeagent.S
 				return err
 			}
 		}
-		k := &container{behaviour: behaviour, ended: make(chan struct{})}
+		if len(behaviour.Output) > 0 {
+			if err := tasklog.Append(c.LogPath, behaviour.Output...); err != nil {
+				return err
+			}
+		}
+		k := &container{behaviour: behaviour, ended: make(chan struct{}), log: c.LogPath}
 		k.stop = stopSignal(c.StopSignal)
 		k.seen = nodeagent.Observed{
-			ID: c.ID, Attempt: c.Attempt, Restart: c.Restart, Image: started.Image, Devices: c.Devices, Running: true, Started: r.conf.Now(),
+			ID: c.ID, Attempt: c.Attempt, Restart: c.Restart, Image: started.Image, Check: started.Check, Devices: c.Devices, Running: true, Started: r.conf.Now(),
 		}
 		r.containers[c.ID] = k
 		r.runs[runOf(c.ID, c.Restart)]++
-		if !behaviour.Forever {
+		switch {
+		case behaviour.Copy && c.Stdin:
+		case !behaviour.Forever:
 			r.endAfter(k, behaviour.Run, nodeagent.Exit{Code: behaviour.Code, OOMKilled: behaviour.OOMKilled})
+		}
+		if c.Stdin {
+			r.inputs.Hold(c.ID, func() error { return r.endInput(k) })
 		}
 		r.hint()
 		return nil
@@ -227,6 +254,7 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 			return nil
 		}
 		k.removed = true
+		r.inputs.Drop(id)
 		r.end(k, nodeagent.Exit{Code: 128 + int(syscall.SIGKILL)})
 		delete(r.containers, id)
 		return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/output/tasklog"
 	"github.com/escher-sched/escher/nodeagent/runtime/runtimetest"
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 	"github.com/escher-sched/escher/types"
@@ -36,22 +38,43 @@ func exec(ctx context.Context, _ string, p nodeagent.Process) (int, error) {
 // program is the test program of the suite.
 func program(c nodeagent.Container) (simruntime.Behaviour, error) {
 	none := simruntime.Behaviour{}
-	if c.Image != runtimetest.Image && c.Image != pinned {
+	command := slices.Concat(c.Entrypoint, c.Command)
+	switch c.Image {
+	case runtimetest.Image, pinned:
+	case runtimetest.EntryImage:
+		if len(command) == 0 {
+			command = []string{"exit", "6"}
+		}
+		if len(c.Entrypoint) == 0 {
+			command = append([]string{runtimetest.Program}, command...)
+		}
+	default:
 		return none, types.Errorf(types.NotFound, "find image %s: there is none", c.Image)
 	}
-	if c.Command[0] != runtimetest.Program {
-		return none, types.Errorf(types.NotFound, "find command %s: there is none", c.Command[0])
+	if command[0] != runtimetest.Program {
+		return none, types.Errorf(types.NotFound, "find command %s: there is none", command[0])
 	}
-	switch c.Command[1] {
+	switch command[1] {
 	case "exit":
-		code, err := strconv.Atoi(c.Command[2])
+		code, err := strconv.Atoi(command[2])
 		return simruntime.Behaviour{Run: 5 * time.Millisecond, Code: code}, err
 	case "block", "usr1":
 		return simruntime.Behaviour{Forever: true, StopAfter: time.Millisecond}, nil
 	case "deaf":
 		return simruntime.Behaviour{Forever: true, Deaf: true}, nil
+	case "copy":
+		code, err := strconv.Atoi(command[2])
+		return simruntime.Behaviour{Copy: true, Code: code}, err
+	case "alternate":
+		b := simruntime.Behaviour{Run: 5 * time.Millisecond}
+		for i := range runtimetest.Alternations {
+			b.Output = append(b.Output, tasklog.Piece{Stream: tasklog.Stdout, Text: fmt.Appendln(nil, "out", i)},
+				tasklog.Piece{Stream: tasklog.Stderr, Text: fmt.Appendln(nil, "err", i)})
+		}
+		b.Output = append(b.Output, tasklog.Piece{Stream: tasklog.Stdout, Text: []byte("the end")})
+		return b, nil
 	}
-	return none, fmt.Errorf("unknown verb %s", c.Command[1])
+	return none, fmt.Errorf("unknown verb %s", command[1])
 }
 
 func TestConformance(t *testing.T) {
@@ -60,19 +83,29 @@ func TestConformance(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Join(root, "bin"), 0o700), os.WriteFile(filepath.Join(root, runtimetest.Program), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	runtimetest.Run(t, runtimetest.Fixture{
-		Cluster: "sim",
-		Ready:   func(*testing.T, nodeagent.Container) {},
-		Open: func(_ *testing.T, node string) nodeagent.Runtime {
+	open := func(wait time.Duration) func(*testing.T, string) nodeagent.Runtime {
+		return func(_ *testing.T, node string) nodeagent.Runtime {
+			if wait > 0 {
+				node += "-impatient"
+			}
 			if nodes[node] == nil {
 				nodes[node] = simruntime.New(simruntime.Config{
-					Script: program, Exec: exec,
+					Script: program, Exec: exec, AttachWait: wait,
 					Resolve: func(string) string { return pinned },
 					Root:    func(string) string { return root },
+					Check: func(image string) *types.Check {
+						if image == runtimetest.EntryImage {
+							return runtimetest.Check()
+						}
+						return nil
+					},
 				})
 			}
 			return nodes[node]
-		},
+		}
+	}
+	runtimetest.Run(t, runtimetest.Fixture{
+		Cluster: "sim", Ready: func(*testing.T, nodeagent.Container) {}, Open: open(0), Impatient: open(time.Millisecond),
 	})
 }
 

@@ -18,9 +18,14 @@ import (
 // code. It kills the command when ctx is done. A read of p.Stdin may go on afterwards, because it
 // cannot be interrupted.
 func (c *Client) Exec(ctx context.Context, ns, id string, attempt int, p nodeagent.Process) (int, error) {
+	return c.stream(ctx, request("exec", ns, id, attempt, nil), p)
+}
+
+// stream passes the streams of p through a WebSocket, and returns the exit code.
+func (c *Client) stream(ctx context.Context, path string, p nodeagent.Process) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	conn, err := c.connect(ctx, request("exec", ns, id, attempt, nil))
+	conn, err := c.connect(ctx, path)
 	if err != nil {
 		return 0, err
 	}

@@ -44,7 +44,7 @@ type size struct {
 
 // startOrder is the first message: the command to run.
 type startOrder struct {
-	Command []string `json:"command"`
+	Command []string `json:"command,omitempty"`
 	Env     []string `json:"env,omitempty"`
 	Dir     string   `json:"dir,omitempty"`
 	User    string   `json:"user,omitempty"`
@@ -58,19 +58,47 @@ type startOrder struct {
 // news is a text message of the node. A message with an exit code is the last one, and so is a
 // message with an error instead.
 type news struct {
-	Credit int  `json:"credit,omitempty"`
-	Exit   *int `json:"exit,omitempty"`
+	Credit int `json:"credit,omitempty"`
+	// Taken is the number of bytes of its input that a task has been given since its start.
+	Taken *int64 `json:"taken,omitempty"`
+	Exit  *int   `json:"exit,omitempty"`
+}
+
+// doing does what a WebSocket is for, with the streams of a process, and returns its exit code.
+type doing struct {
+	run func(ctx context.Context, p nodeagent.Process) (int, error)
+	// attach replaces run for the process of a task, which lives on when its client has gone: then
+	// its input ends, after what has arrived. taken is called with the number of bytes that the
+	// process has been given.
+	attach func(ctx context.Context, p nodeagent.Process, taken func(total int64)) error
 }
 
 // exec runs a command in the container of an attempt. It kills the command when the client has gone
 // or the API ends.
 func (s *server) exec(w http.ResponseWriter, r *http.Request) {
+	s.stream(w, r, func(container string) (doing, error) {
+		return doing{run: func(ctx context.Context, p nodeagent.Process) (int, error) {
+			if len(p.Command) == 0 {
+				return 0, types.Errorf(types.Invalid, "command: is missing: say what to run")
+			}
+			return s.Runtime.Exec(ctx, container, p)
+		}}, nil
+	})
+}
+
+// stream serves a WebSocket about a running attempt.
+func (s *server) stream(w http.ResponseWriter, r *http.Request, of func(container string) (doing, error)) {
 	a, err := attemptOf(r)
 	if err != nil {
 		s.refuse(w, r, err)
 		return
 	}
 	container, err := s.Agent.ContainerOf(a.ns, a.id, a.number)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	do, err := of(container)
 	if err != nil {
 		s.refuse(w, r, err)
 		return
@@ -84,7 +112,7 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	defer conn.CloseNow() //nolint:errcheck // There is nothing left to be sent.
 	conn.SetReadLimit(execMessage)
 	x := &execution{conn: conn, in: newInput(), size: make(chan nodeagent.Size, 1)}
-	code, err := x.run(r.Context(), s.Runtime, container)
+	code, err := x.run(r.Context(), do)
 	if r.Context().Err() != nil {
 		return
 	}
@@ -103,14 +131,14 @@ type execution struct {
 	size chan nodeagent.Size
 }
 
-// run runs the command of the first message until the command has ended or the client has gone. The
+// run calls do with the command of the first message, and cancels it when the client has gone. The
 // connection is used with ctx, and is closed when ctx is done.
-func (x *execution) run(ctx context.Context, runtime nodeagent.Runtime, container string) (int, error) {
+func (x *execution) run(ctx context.Context, do doing) (int, error) {
 	first, err := x.order(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if first.Start == nil || len(first.Start.Command) == 0 {
+	if first.Start == nil {
 		return 0, types.Errorf(types.Invalid, "command: is missing: say what to run")
 	}
 	start := first.Start
@@ -119,8 +147,10 @@ func (x *execution) run(ctx context.Context, runtime nodeagent.Runtime, containe
 		Stdout: execWriter{ctx, x.conn, streamOut}, Stderr: execWriter{ctx, x.conn, streamErr}, Resize: x.size,
 	}
 	if start.Input {
-		x.in.taken = func(n int) { _ = x.tell(ctx, news{Credit: n}) } // The client may be gone.
 		p.Stdin = x.in
+	}
+	if start.Input && do.run != nil {
+		x.in.taken = func(n int) { _ = x.tell(ctx, news{Credit: n}) } // The client may be gone.
 	}
 	if start.Size != nil {
 		x.resize(nodeagent.Size(*start.Size))
@@ -128,12 +158,18 @@ func (x *execution) run(ctx context.Context, runtime nodeagent.Runtime, containe
 	wanted, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		defer cancel()
 		x.receive(ctx)
+		if do.run != nil || !start.Input {
+			cancel()
+		} else {
+			x.in.end(false) // At the end of this agent, ctx is done, and the input of the process goes on.
+		}
 	}()
-	code, err := runtime.Exec(wanted, container, p)
-	x.in.end(true)
-	return code, err
+	defer x.in.end(true)
+	if do.run != nil {
+		return do.run(wanted, p)
+	}
+	return 0, do.attach(wanted, p, func(total int64) { _ = x.tell(ctx, news{Taken: &total}) }) // The client may be gone.
 }
 
 // order reads a text message.

@@ -28,6 +28,8 @@ type Image struct {
 	Digest  string    `json:"digest"`
 	Bytes   int64     `json:"bytes"`
 	Created time.Time `json:"created"`
+	// Entrypoint is the program that gets the command of a task as arguments.
+	Entrypoint []string `json:"entrypoint,omitempty"`
 }
 
 // Pull is a step of a pull: its progress or, at the end, the pulled image.

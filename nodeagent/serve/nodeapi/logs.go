@@ -69,6 +69,9 @@ type logQuery struct {
 	skip int64
 	// resumed reports whether from and skip are given.
 	resumed bool
+	// marks requests frames instead of plain output. Only they can leave anything out.
+	marks bool
+	tasklog.Selection
 }
 
 func logQueryOf(r *http.Request) (q logQuery, err error) {
@@ -83,9 +86,47 @@ func logQueryOf(r *http.Request) (q logQuery, err error) {
 	}
 	if text := r.URL.Query().Get("from"); text != "" {
 		q.resumed = true
-		q.from, err = parsePosition(text)
+		if q.from, err = parsePosition(text); err != nil {
+			return q, err
+		}
+	}
+	if q.marks, err = answer.Flag(r, "marks"); err != nil {
+		return q, err
+	}
+	q.Selection, err = selectionOf(r)
+	if err == nil && !q.marks && !q.All() {
+		err = types.Errorf(types.Invalid, "marks: is false, and plain output has neither times nor streams: add marks=true")
 	}
 	return q, err
+}
+
+// selectionOf parses the parameters that select output.
+func selectionOf(r *http.Request) (s tasklog.Selection, err error) {
+	if s.Since, err = timeOf(r, "since"); err != nil {
+		return s, err
+	}
+	if s.Until, err = timeOf(r, "until"); err != nil {
+		return s, err
+	}
+	if name := r.URL.Query().Get("stream"); name != "" {
+		if s.Stream = tasklog.Streams()[name]; s.Stream == tasklog.Unknown {
+			return s, types.Errorf(types.Invalid, "stream: %q is unknown: give stdout or stderr", name)
+		}
+	}
+	return s, nil
+}
+
+// timeOf parses a time; a missing one is zero.
+func timeOf(r *http.Request, name string) (time.Time, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, types.Errorf(types.Invalid, "%s: %q is no time: give one such as 2026-01-31T12:00:00Z", name, text)
+	}
+	return at, nil
 }
 
 // formatPosition formats a position as FILE:OFFSET.
@@ -131,13 +172,16 @@ func (s *server) log(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, err)
 		return
 	}
-	out := flusher{w, http.NewResponseController(w)}
-	if !q.follow {
-		err = reader.CopyNew(out)
-	} else {
-		err = s.followLog(r.Context(), a, reader, out)
+	copyNew := plainly(w, reader)
+	if q.marks {
+		copyNew = framed(w, reader, q.Selection)
 	}
-	if err != nil {
+	if !q.follow {
+		err = copyNew()
+	} else {
+		err = s.followLog(r.Context(), a, reader, q.Until, copyNew)
+	}
+	if err != nil && err != errOver {
 		// The client must not take it for the end of the log.
 		panic(http.ErrAbortHandler)
 	}
@@ -154,8 +198,12 @@ func begin(w http.ResponseWriter, reader *tasklog.Reader, q logQuery) error {
 		if !kept {
 			w.Header().Set(gapHeader, "true")
 		}
-	case q.tail >= 0:
+	case q.All() && q.tail >= 0:
 		if err := reader.Tail(int(q.tail)); err != nil {
+			return err
+		}
+	case !q.All():
+		if err := seek(reader, q); err != nil {
 			return err
 		}
 	}
@@ -164,14 +212,31 @@ func begin(w http.ResponseWriter, reader *tasklog.Reader, q logQuery) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
+	if q.marks {
+		w.Header().Set("Content-Type", framesType)
+	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set(positionHeader, formatPosition(at))
 	w.WriteHeader(http.StatusOK)
 	return http.NewResponseController(w).Flush()
 }
 
-// followLog copies a log until the attempt is over and no logger writes to it.
-func (s *server) followLog(ctx context.Context, a attempt, reader *tasklog.Reader, out flusher) error {
+// seek seeks to the first selected output, or to its last lines.
+func seek(reader *tasklog.Reader, q logQuery) error {
+	if !q.Since.IsZero() {
+		if err := reader.Since(q.Since); err != nil {
+			return err
+		}
+	}
+	if q.tail < 0 {
+		return nil
+	}
+	return reader.TailOf(q.Selection, int(q.tail))
+}
+
+// followLog copies a log until the attempt is over and no logger writes to it, or until a time if
+// that is not zero.
+func (s *server) followLog(ctx context.Context, a attempt, reader *tasklog.Reader, until time.Time, copyNew func() error) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var over time.Time
@@ -181,14 +246,14 @@ func (s *server) followLog(ctx context.Context, a attempt, reader *tasklog.Reade
 		if err != nil {
 			return err
 		}
-		done := false
+		done := !until.IsZero() && time.Now().After(until)
 		if !bound {
 			if over.IsZero() {
 				over = time.Now()
 			}
-			done = reader.Written() || time.Since(over) > settle
+			done = done || reader.Written() || time.Since(over) > settle
 		}
-		if err := reader.CopyNew(out); err != nil || done {
+		if err := copyNew(); err != nil || done {
 			return err
 		}
 		select {
@@ -197,6 +262,12 @@ func (s *server) followLog(ctx context.Context, a attempt, reader *tasklog.Reade
 		case <-tick.C:
 		}
 	}
+}
+
+// plainly returns a function that sends new output as it is.
+func plainly(w http.ResponseWriter, reader *tasklog.Reader) func() error {
+	out := flusher{w, http.NewResponseController(w)}
+	return func() error { return reader.CopyNew(out) }
 }
 
 // flusher sends each write at once.

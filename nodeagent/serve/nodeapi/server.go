@@ -104,6 +104,9 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /v1/logs/{namespace}/{task}", s.listLogs)
 	mux.HandleFunc("GET /v1/logs/{namespace}/{task}/{attempt}", s.log)
 	mux.HandleFunc("GET /v1/exec/{namespace}/{task}/{attempt}", s.exec)
+	mux.HandleFunc("GET /v1/attach/{namespace}/{task}/{attempt}", s.attach)
+	mux.HandleFunc("GET /v1/ports/{namespace}/{task}/{attempt}/{port}", s.forward)
+	mux.HandleFunc("POST /v1/signal/{namespace}/{task}/{attempt}", s.signal)
 	mux.HandleFunc("GET /v1/files/{namespace}/{task}/{attempt}", s.getFiles)
 	mux.HandleFunc("PUT /v1/files/{namespace}/{task}/{attempt}", s.putFiles)
 	mux.HandleFunc("GET /v1/events/{namespace}/{task}/{attempt}", s.events)
@@ -114,9 +117,15 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("POST /v1/images", s.loadImages)
 	mux.HandleFunc("POST /v1/images/pull", s.pullImage)
 	mux.HandleFunc("GET /v1/images/pull", s.tellPull)
+	mux.HandleFunc("POST /v1/workdirs/lacking", s.lackingLayers)
 	mux.HandleFunc("/", answer.Missing("docs/node-api.md"))
+	bounded := http.NewServeMux()
+	bounded.Handle("/", s.authorised(mux))
+	// For other nodes. A digest of 256 bits is as good as a token.
+	bounded.HandleFunc("GET /v1/workdirs/layers", s.layersOfWorkdir)
+	bounded.HandleFunc("GET /v1/workdirs", s.exportWorkdir)
 	all := http.NewServeMux()
-	all.Handle("/", s.limited(s.authorised(mux)))
+	all.Handle("/", s.limited(bounded))
 	if s.Open != nil {
 		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 			all.HandleFunc(path, s.open)

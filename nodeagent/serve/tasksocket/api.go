@@ -46,6 +46,8 @@ type Set struct {
 type Job struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name,omitempty"`
+	// Labels are those of the job, and of its tasks unless they have their own value.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Launch is a request to launch tasks; several become a job.
@@ -112,6 +114,8 @@ type Status struct {
 	ID    string      `json:"id"`
 	Name  string      `json:"name,omitempty"`
 	Phase types.Phase `json:"phase"`
+	// Labels are those of the task, with those of its job.
+	Labels map[string]string `json:"labels,omitempty"`
 	// Node and the fields below are of the current or last attempt.
 	Node     string     `json:"node,omitempty"`
 	Attempt  int        `json:"attempt,omitempty"`

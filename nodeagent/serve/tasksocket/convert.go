@@ -51,6 +51,11 @@ func (l *Launch) Submissions() ([]controlplane.Submission, error) {
 	return out, nil
 }
 
+// of returns the job of tasks.
+func (j *Job) of(tasks []controlplane.Submission) controlplane.Job {
+	return controlplane.Job{ID: j.ID, Name: j.Name, Labels: types.LabelsOf(j.Labels), Tasks: tasks}
+}
+
 func (r *Reserve) reservation() types.Reservation {
 	out := types.Reservation{Bundles: r.Bundles, Priority: r.Priority, Session: r.Session, Accumulate: r.Accumulate, Job: r.Job, Lost: r.Lost}
 	if lost, err := types.ParseLostBundles(string(r.Lost)); err == nil {
@@ -70,6 +75,13 @@ func statusOf(id, name string, s *types.Status) Status {
 		Failures: s.Failures, Retry: timeOf(s.Retry),
 		ExitCode: s.ExitCode, Reason: s.Reason, Image: s.Image, Restarts: s.Restarts, Health: s.Health,
 	}
+}
+
+// taskOf returns the JSON form of a task with its status.
+func taskOf(t *controlplane.TaskState) Status {
+	s := statusOf(t.ID, t.Task.Name, t.Status)
+	s.Labels = types.LabelMap(t.Task.Labels)
+	return s
 }
 
 func timeOf(nanos int64) *time.Time {

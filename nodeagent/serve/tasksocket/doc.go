@@ -6,11 +6,13 @@ package tasksocket
 
 import "github.com/escher-sched/escher/types"
 
-// Dir is the mount point of the socket's directory in a container, Name the file of the socket, and
-// EnvSocket the variable with its path. EnvImage has the image of the task.
+// Dir is the mount point of the socket's directory in a container, Name the file of the socket,
+// PeersName that of the addresses of peers, and EnvSocket the variable with the path of the socket.
+// EnvImage has the image of the task.
 const (
 	Dir       = types.SocketDir
 	Name      = "task.sock"
+	PeersName = "peers"
 	EnvSocket = "ESCHER_SOCKET"
 	EnvImage  = "ESCHER_IMAGE"
 )

@@ -64,7 +64,7 @@ func (s *Server) launch(r *http.Request, body *Launch) (any, error) {
 	}
 	var res controlplane.Launched
 	if body.Job != nil {
-		res, err = s.cfg.Client.LaunchJob(r.Context(), controlplane.Job{ID: body.Job.ID, Name: body.Job.Name, Tasks: tasks})
+		res, err = s.cfg.Client.LaunchJob(r.Context(), body.Job.of(tasks))
 	} else {
 		res, err = s.cfg.Client.Launch(r.Context(), tasks...)
 	}
@@ -82,7 +82,7 @@ func (s *Server) tasks(r *http.Request) (any, error) {
 	}
 	out := Tasks{Revision: revision, Tasks: make([]Status, len(tasks))}
 	for i, t := range tasks {
-		out.Tasks[i] = statusOf(t.ID, t.Task.Name, t.Status)
+		out.Tasks[i] = taskOf(&t)
 	}
 	return out, nil
 }
@@ -92,7 +92,7 @@ func (s *Server) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return statusOf(t.ID, t.Task.Name, t.Status), nil
+	return taskOf(&t), nil
 }
 
 func (s *Server) stop(r *http.Request, body *Stop) (any, error) {
@@ -175,7 +175,7 @@ func (s *Server) transact(r *http.Request, body *Transaction) (any, error) {
 			return nil, types.Errorf(types.Invalid, "launch[%d]: %w", i, err)
 		}
 		if l.Job != nil {
-			out.Launched = append(out.Launched, launchedOf(t.LaunchJob(controlplane.Job{ID: l.Job.ID, Name: l.Job.Name, Tasks: tasks})))
+			out.Launched = append(out.Launched, launchedOf(t.LaunchJob(l.Job.of(tasks))))
 		} else {
 			out.Launched = append(out.Launched, Launched{Tasks: t.Launch(tasks...)})
 		}

@@ -42,9 +42,12 @@ func (s *Server) ownTask(r *http.Request) error {
 	return nil
 }
 
-// ownIDs permits requests that name only the task itself, and concern tasks.
+// ownIDs permits requests that name only the task itself, and concern tasks or its peers.
 func (s *Server) ownIDs(r *http.Request) error {
 	query := r.URL.Query()
+	if query.Get("of") == "peers" {
+		return nil // its environment, or a file, has them too
+	}
 	if of := query.Get("of"); of != "" && of != "tasks" {
 		return errMode("watch of " + of)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/nodeagent/peers"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -28,7 +29,7 @@ func modes() map[string]struct{ may, mayNot []asked } {
 			mayNot: []asked{{"/v1/wait?id=other", ""}, {"/v1/wait?id=me&id=other", ""}, {"/v1/wait", ""}},
 		},
 		"GET /v1/watch": {
-			may:    []asked{{"/v1/watch?id=me", ""}},
+			may:    []asked{{"/v1/watch?id=me", ""}, {"/v1/watch?of=peers", ""}},
 			mayNot: []asked{{"/v1/watch", ""}, {"/v1/watch?of=resources&id=me", ""}, {"/v1/watch?of=resources", ""}, {"/v1/watch?id=me&id=other", ""}},
 		},
 		"POST /v1/resources": {
@@ -106,7 +107,7 @@ func ask(t *testing.T, mode types.Socket, method string, a asked) (code int, tex
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{cfg: Config{Client: c, Mode: mode, Bounds: NewBounds(), Budget: builtIn, Self: Self{Namespace: "d", Task: "me", Attempt: 1, Node: "n1"}}, watches: make(chan struct{}, maxWatches)}
+	s := &Server{cfg: Config{Client: c, Mode: mode, Bounds: NewBounds(), Budget: builtIn, Self: Self{Namespace: "d", Task: "me", Attempt: 1, Node: "n1"}, Peers: noPeers}, watches: make(chan struct{}, maxWatches)}
 	s.share, _ = s.cfg.Bounds.join("d")
 	ctx, cancel := context.WithCancel(t.Context())
 	if strings.HasPrefix(a.path, "/v1/watch") {
@@ -138,3 +139,6 @@ func TestModesDocumented(t *testing.T) {
 		}
 	}
 }
+
+// noPeers follows the peers of a task that has none.
+func noPeers(context.Context, func([]peers.Peer) error) error { return nil }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/peers"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 )
@@ -31,6 +32,9 @@ type Config struct {
 	Mode types.Socket
 	// Budget returns the budget of the namespace, usually at once; nil means the built-in budget.
 	Budget func(context.Context) types.Budget
+	// Peers tells which tasks of the job run, and the task itself, at once and after each change,
+	// until ctx is done or tell returns an error. nil means that the task has no peers.
+	Peers func(ctx context.Context, tell func([]peers.Peer) error) error
 	// Bounds are shared by all sockets of the agent; nil means not shared.
 	Bounds *Bounds
 	// Log logs internal errors; nil means no log.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,8 +142,8 @@ func TestTasks(t *testing.T) {
 	b, ctx := newBench(t), t.Context()
 	spec := tasksocket.Spec{Image: "i", Command: []string{"x"}, Grace: tasksocket.Duration(3 * time.Second),
 		Ports: []manifest.Port{{Name: "http"}}}
-	l, err := b.client.Launch(ctx, tasksocket.Launch{Tasks: []tasksocket.Task{
-		{Name: "w", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 500, "near": 1000}), Spec: spec,
+	l, err := b.client.Launch(ctx, tasksocket.Launch{Job: &tasksocket.Job{Labels: map[string]string{"team": "vision"}}, Tasks: []tasksocket.Task{
+		{Name: "w", Labels: map[string]string{"stage": "dev"}, Requests: types.NewRequests(map[string]types.Quantity{"cpu": 500, "near": 1000}), Spec: spec,
 			Provides:     []tasksocket.Provide{{Name: "p", Amount: "2", When: types.WhenRunning}},
 			Alternatives: []tasksocket.Alternative{{After: tasksocket.Duration(time.Second)}}, MaxRun: tasksocket.Duration(time.Hour)},
 		{Name: "w", Spec: spec},
@@ -159,7 +160,15 @@ func TestTasks(t *testing.T) {
 		got.Task.Alternatives[0].After != time.Second {
 		t.Errorf("%+v, %v", got.Task, err)
 	}
-	if s, err := b.client.Status(ctx, l.Tasks[0]); err != nil || s.Phase != types.Pending || s.Name != "w" {
+	if got := types.LabelsText(got.Task.Labels); got != "stage=dev,team=vision" {
+		t.Error(got)
+	}
+	if all, err := b.client.Tasks(ctx); err != nil || len(all.Tasks) != 3 || !slices.ContainsFunc(all.Tasks, func(s tasksocket.Status) bool {
+		return s.ID == l.Tasks[1] && len(s.Labels) == 1 && s.Labels["team"] == "vision"
+	}) {
+		t.Error(all, err)
+	}
+	if s, err := b.client.Status(ctx, l.Tasks[0]); err != nil || s.Labels["stage"] != "dev" || s.Phase != types.Pending || s.Name != "w" {
 		t.Error(s, err)
 	}
 	if w, err := b.client.Wait(ctx, "bound", time.Millisecond, l.Tasks...); err != nil || w.Complete || len(w.Tasks) != 0 {

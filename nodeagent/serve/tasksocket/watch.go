@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/peers"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -41,6 +42,20 @@ type Synced struct {
 	Revision int64 `json:"revision"`
 }
 
+// Peers is the event of a change of the running tasks of the job: all of them, and the task itself,
+// in order of their index.
+type Peers struct {
+	Peers []Peer `json:"peers"`
+}
+
+// Peer is a task of the job.
+type Peer struct {
+	Index int    `json:"index"`
+	Task  string `json:"task"`
+	// Address is host:port, with port 0 for a task without a port.
+	Address string `json:"address"`
+}
+
 // watch streams changes as server-sent events.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	select {
@@ -64,8 +79,12 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		err = onlyParameters(r, "of", "id", "after")
 	}
 	of := r.URL.Query().Get("of")
-	if err == nil && of != "" && of != "tasks" && of != "resources" {
-		err = types.Errorf(types.Invalid, "of: %q is unknown: use tasks or resources", of)
+	switch {
+	case err != nil:
+	case of != "" && of != "tasks" && of != "resources" && of != "peers":
+		err = types.Errorf(types.Invalid, "of: %q is unknown: use tasks, resources or peers", of)
+	case of == "peers" && s.cfg.Peers == nil:
+		err = types.Errorf(types.Precondition, "of: this agent follows no peers: watch tasks")
 	}
 	if err != nil {
 		answer.Refuse(w, err)
@@ -73,9 +92,12 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 	out := newStream(w)
 	defer out.end()
-	if of == "resources" {
+	switch of {
+	case "peers":
+		err = s.cfg.Peers(r.Context(), out.peers)
+	case "resources":
 		err = s.cfg.Client.WatchResources(r.Context(), s.cfg.Log, out.resources)
-	} else {
+	default:
 		err = s.cfg.Client.Watch(r.Context(), controlplane.WatchTasks{IDs: r.URL.Query()["id"], After: after, Log: s.cfg.Log}, out.tasks)
 	}
 	if r.Context().Err() == nil {
@@ -191,6 +213,15 @@ func (s *stream) resources(u controlplane.ResourceUpdate) error {
 		}
 	}
 	return s.synced(u.Synced, u.Revision)
+}
+
+// peers sends a change of the running tasks of the job.
+func (s *stream) peers(all []peers.Peer) error {
+	out := Peers{Peers: make([]Peer, len(all))}
+	for i, p := range all {
+		out.Peers[i] = Peer{Index: p.Index, Task: p.Task, Address: p.Address()}
+	}
+	return s.send("peers", 0, out)
 }
 
 // idOf returns the id of an event; 0 if more of its revision follow.

@@ -17,7 +17,7 @@ import (
 
 // Watch selects what to watch.
 type Watch struct {
-	// Of is "tasks", "resources", or "" for tasks.
+	// Of is "tasks", "resources", "peers", or "" for tasks.
 	Of string
 	// IDs are full ids of tasks; empty means all of the namespace.
 	IDs []string
@@ -27,11 +27,11 @@ type Watch struct {
 
 // Event is an event of a watch.
 type Event struct {
-	// Kind is "task", "resource" or "synced".
+	// Kind is "task", "resource", "peers" or "synced".
 	Kind string
 	// ID is the revision up to which everything was sent; 0 if more of it follows.
 	ID int64
-	// Data is a Status or a Removed, a ResourceChange, or a Synced.
+	// Data is a Status or a Removed, a ResourceChange, Peers, or a Synced.
 	Data json.RawMessage
 }
 

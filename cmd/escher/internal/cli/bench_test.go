@@ -12,10 +12,13 @@ import (
 	"github.com/escher-sched/escher/e2e/bench"
 )
 
-// TestMain lets the test program act as the benchmark program, by its name.
+// TestMain lets the test program act as the benchmark program, and as escher in scripts, by its name.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == server.BenchProgram {
 		os.Exit(bench.Main(os.Args[1:], os.Executable, os.Stdin, os.Stdout, os.Stderr))
+	}
+	if filepath.Base(os.Args[0]) == "escher" {
+		os.Exit(Main(os.Args[1:], cmdutil.System()))
 	}
 	os.Exit(m.Run())
 }

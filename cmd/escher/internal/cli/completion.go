@@ -10,22 +10,23 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/escher-sched/escher/api/contexts"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/top"
-	"github.com/escher-sched/escher/cmd/escher/internal/config"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 )
 
 const completionHelp = `Prints a script with which a shell completes commands, flags, and the present names of
 tasks, jobs, nodes, reservations, resources and contexts.
 
-  bash   source <(escher completion bash)                      in ~/.bashrc; needs bash-completion
-  zsh    source <(escher completion zsh)                       in ~/.zshrc, after compinit
-  fish   escher completion fish > ~/.config/fish/completions/escher.fish`
+  source <(escher completion bash)      in ~/.bashrc; needs bash-completion
+  source <(escher completion zsh)       in ~/.zshrc, after compinit
+  escher completion fish | source       in ~/.config/fish/config.fish`
 
 // newCompletion returns the command that prints the completion of a shell.
 func newCompletion(f *cmdutil.Factory) *cobra.Command {
@@ -79,6 +80,9 @@ func (f completions) addCompletion(root *cobra.Command) {
 // register adds completion to a flag, unless it has one.
 func register(cmd *cobra.Command, flag *pflag.Flag, byFlag map[string]completer) {
 	complete := byFlag[flag.Name]
+	if complete == nil {
+		complete = byFlag[flag.Value.Type()]
+	}
 	if complete == nil {
 		return
 	}
@@ -180,6 +184,10 @@ func (f completions) completerOf(kind string) (c completer, files bool) {
 		return f.declared("", ""), false
 	case "KIND":
 		return words(render.SortedKeys(policy.KnownPolicies())...), false
+	case "FIELD":
+		return func(_ context.Context, word string) []string {
+			return manifest.ExplainPaths(word, policy.KnownPolicies())
+		}, false
 	case "CONTEXT":
 		return f.contextNames, false
 	case "RESOURCE":
@@ -204,7 +212,8 @@ func (f completions) pathsIn(ctx context.Context, word string) []string {
 	return ids
 }
 
-// flagCompleters returns the completers of flag values, by the names of flags.
+// flagCompleters returns the completers of flag values, by the names of flags or the types of their
+// values.
 func (f completions) flagCompleters() map[string]completer {
 	var formats []string
 	for _, format := range table.Formats() {
@@ -212,6 +221,7 @@ func (f completions) flagCompleters() map[string]completer {
 	}
 	all := map[string]completer{
 		"node": f.ids(controlplane.Nodes), "job": f.ids(controlplane.Jobs), "reservation": f.ids(controlplane.Reservations),
+		cmdutil.TaskLabels: f.labels(controlplane.Tasks), cmdutil.NodeLabels: f.labels(controlplane.Nodes),
 		"context": f.contextNames, "namespace": f.namespaceNames, "output": words(formats...),
 		"color":        words(string(cmdutil.ColorAuto), string(cmdutil.ColorAlways), string(cmdutil.ColorNever)),
 		"request":      f.amounts,
@@ -241,8 +251,38 @@ func (f completions) ids(kind controlplane.Kind) completer {
 	}
 }
 
+// labels completes to the labels of some tasks of the namespace, or of nodes.
+func (f completions) labels(kind controlplane.Kind) completer {
+	return func(ctx context.Context, _ string) []string {
+		client, err := f.Client(ctx)
+		if err != nil {
+			return nil // no errors while typing
+		}
+		prefix := controlplane.Prefix(kind)
+		if kind == controlplane.Tasks {
+			prefix = controlplane.Prefix(kind, client.Namespace())
+		}
+		page, err := client.Store().List(ctx, controlplane.ListOptions{Prefix: prefix, Limit: completeMost})
+		if err != nil {
+			return nil
+		}
+		var all []string
+		for _, kv := range page.KVs {
+			var t types.Task
+			var n types.Node
+			if kind == controlplane.Tasks && controlplane.Read(kv, &t) || kind == controlplane.Nodes && controlplane.Read(kv, &n) {
+				for _, l := range append(t.Labels, n.Labels...) {
+					all = append(all, l.Name+"="+l.Value)
+				}
+			}
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+}
+
 func (f completions) contextNames(context.Context, string) []string {
-	file, _ := config.Load(config.Path(f.Getenv))
+	file, _ := contexts.Load(contexts.Path(f.Getenv))
 	return file.Names()
 }
 

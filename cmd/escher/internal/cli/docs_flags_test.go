@@ -15,7 +15,7 @@ import (
 // TestDocumentedFlags finds unknown flags in the command lines of the documents and examples.
 func TestDocumentedFlags(t *testing.T) {
 	var paths []string
-	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "examples/jobs/*.yaml"} {
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "examples/*/*.yaml", "examples/*/README.md", "examples/training/*.sh"} {
 		found, err := filepath.Glob("../../../../" + pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, found, err)

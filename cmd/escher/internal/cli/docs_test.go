@@ -23,10 +23,11 @@ var update = flag.Bool("update", false, "write docs/cli.md and docs/cli as the c
 // docsPath is the directory of the documents.
 const docsPath = "../../../../docs/"
 
-// leaves returns all commands without subcommands, in order.
+// leaves returns all commands without subcommands, in order, but for those below nouns that are
+// others too.
 func leaves(cmd *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
-	if !cmd.HasSubCommands() && !cmd.Hidden {
+	if !cmd.HasSubCommands() && !cmd.Hidden && cmd.Annotations[sameAs] == "" {
 		all = append(all, cmd)
 	}
 	for _, sub := range cmd.Commands() {
@@ -102,8 +103,10 @@ In this order: ` + "`--endpoints` or `--dir`; `--context`; `ESCHER_ENDPOINTS` or
 context in use (` + "`escher context use`" + `); the directory ` + "`~/.local/share/escher`" + `. Inside a task, its socket.
 
 ## Names
-A unique beginning is enough for ids of tasks, jobs and reservations, and for names of nodes; an exact match wins. If
-several match, the error lists them; if none does, it suggests similar names.
+A name of a task or job means the one that lives, else the one submitted last; ` + "`exec web`" + ` also enters the only task of a
+job. For ids of tasks, jobs and reservations, and for names of nodes, a unique beginning is enough; an exact match wins. If
+several match, the error lists them; if none does, it suggests similar names. ` + "`-l team=vision`" + ` selects by
+[labels](labels.md).
 
 ## Output
 Commands that list or show something take ` + "`-o`" + `:
@@ -124,6 +127,12 @@ a command that takes more than a second says so. An output that cannot be writte
 The text of tasks has its control characters escaped, as \u001b. The output of tasks (logs, run, exec) stays unchanged.
 `
 
+// docsExitCodes precedes the table of exit codes.
+const docsExitCodes = "`run`, `wait`, `logs -f`, `submit --attach` and `exec` exit with the code of the task. Their own codes are docker's:\n" +
+	"125 if Escher fails, 126 if the container cannot execute the command, and 127 if it does not have it. The error output\n" +
+	"then names the class, by the table below. With `-o json`, errors are objects with `class`, `error` and `exitCode`.\n\n" +
+	"All other commands exit with:\n"
+
 // docs writes the reference of the commands: each page, by its path below docs.
 func docs(root *cobra.Command) map[string]string {
 	pages := make(map[string]*strings.Builder)
@@ -141,21 +150,43 @@ func docs(root *cobra.Command) map[string]string {
 		if cmd.Long != "" {
 			fmt.Fprintf(pages[page], "\n```text\n%s\n```\n", strings.TrimRight(cmd.Long, "\n"))
 		}
-		flagTable(pages[page], cmd.LocalNonPersistentFlags())
+		titles, sets := cmdutil.FlagSets(cmd)
+		for _, title := range titles {
+			if title != "" {
+				fmt.Fprintf(pages[page], "\n### %s: %s\n", path, strings.ToLower(title))
+			}
+			flagTable(pages[page], sets[title])
+		}
 	}
 	b.WriteString(docsIntro)
-	b.WriteString("\n## Exit codes\nCommands that end with a task have that of the task; the others:\n\n| code | name | meaning |\n|---|---|---|\n")
+	b.WriteString("\n## Exit codes\n" + docsExitCodes + "\n| code | name | meaning |\n|---|---|---|\n")
 	for _, c := range types.ExitCodes() {
 		fmt.Fprintf(&b, "| %d | %s | %s |\n", c.Code, c.Name, c.Meaning)
 	}
 	b.WriteString("\n## Flags of all commands\n")
 	flagTable(&b, root.PersistentFlags())
 	b.WriteString("\n## Commands\n\n| command | does |\n|---|---|\n" + index.String())
+	b.WriteString("\n## By noun\nThese are the same commands:\n\n| command | is |\n|---|---|\n")
+	for _, cmd := range same(root) {
+		fmt.Fprintf(&b, "| `%s` | `escher %s` |\n", cmd.CommandPath(), cmd.Annotations[sameAs])
+	}
 	out := map[string]string{"cli.md": b.String()}
 	for page, text := range pages {
 		out[page] = text.String()
 	}
 	return out
+}
+
+// same returns the commands below nouns that are others too.
+func same(cmd *cobra.Command) []*cobra.Command {
+	var all []*cobra.Command
+	if cmd.Annotations[sameAs] != "" {
+		all = append(all, cmd)
+	}
+	for _, sub := range cmd.Commands() {
+		all = append(all, same(sub)...)
+	}
+	return all
 }
 
 // groupOf returns the group under which the help of escher lists a command.
@@ -176,7 +207,7 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 		b.WriteString(header)
 		header = ""
 		name := "`--" + f.Name + "`"
-		if f.Shorthand != "" {
+		if f.Shorthand != "" && f.ShorthandDeprecated == "" {
 			name = "`-" + f.Shorthand + "`, " + name
 		}
 		value := f.Value.Type()
@@ -206,8 +237,8 @@ func TestEveryListingMeetsAFullDisk(t *testing.T) {
 		script = append(script, text...)
 	}
 	// These print nothing, run until interrupted, or print only the name of the changed object.
-	others := strings.Fields(`admin-restored agent bench context-rm context-set context-use cp dev image-load image-make image-pull
-		namespace-create namespace-rm namespace-set node-drain node-rm policies-rm pull server set-resource wait`)
+	others := strings.Fields(`admin-restored agent attach bench context-rm context-set context-use cp delete dev image-load image-make image-pull kill
+		namespace-create namespace-rm namespace-set node-drain node-rm policies-rm port-forward pull rerun resource-rm server set-resource wait`)
 	for _, cmd := range leaves(newRoot(&cmdutil.Factory{})) {
 		path := strings.TrimPrefix(cmd.CommandPath(), "escher ")
 		tried := regexp.MustCompile(`(?m)^full ` + regexp.QuoteMeta(path) + `\b`).Match(script)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
@@ -18,6 +19,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/run"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/esl/place"
@@ -27,7 +29,7 @@ import (
 
 const (
 	schemaPath   = "../../../../docs/escher.schema.json"
-	examplesPath = "../../../../examples/jobs"
+	examplesPath = "../../../../examples/"
 )
 
 // TestSchema compares docs/escher.schema.json with the types.
@@ -89,9 +91,13 @@ func admits(t *testing.T, s *jsonschema.Schema, text string) error {
 }
 
 func TestEveryExampleIsAdmitted(t *testing.T) {
-	files, err := filepath.Glob(examplesPath + "/*.yaml")
-	if err != nil || len(files) < 6 {
-		t.Fatalf("there are %d examples, %v", len(files), err)
+	var files []string
+	for dir, least := range map[string]int{"jobs": 6, "mpi": 1, "training": 3} {
+		found, err := filepath.Glob(filepath.Join(examplesPath, dir, "*.yaml"))
+		if err != nil || len(found) < least {
+			t.Fatalf("there are %d examples in %s, %v", len(found), dir, err)
+		}
+		files = append(files, found...)
 	}
 	s := published(t)
 	used := make(map[manifest.Kind]bool)
@@ -171,6 +177,56 @@ func TestEveryPolicyIsDescribed(t *testing.T) {
 	}
 }
 
+// TestEveryFieldIsExplained walks through all fields of all documents.
+func TestEveryFieldIsExplained(t *testing.T) {
+	known := policy.KnownPolicies()
+	n := 0
+	var walk func(path string)
+	walk = func(path string) {
+		x, err := manifest.Explain(path, known)
+		if n++; err != nil || x.Desc == "" || x.Type == "" || x.Path != path {
+			t.Errorf("%s: %+v, %v", path, x, err)
+		}
+		for _, f := range x.Fields {
+			if strings.Count(f.Path, ".") < 5 {
+				walk(f.Path)
+			}
+		}
+	}
+	for _, kind := range manifest.Kinds() {
+		walk(strings.ToLower(string(kind)))
+	}
+	if n < 500 {
+		t.Errorf("there are %d fields", n)
+	}
+}
+
+// TestPoliciesAreNoFields: a policy is a field of a job, or of a shared policy, by its own name, and
+// no other field has that name. The same holds for uses of declared policies.
+func TestPoliciesAreNoFields(t *testing.T) {
+	for name, kind := range policy.KnownPolicies() {
+		names := []string{name}
+		if kind.Use != nil {
+			names = append(names, kind.Use.Key)
+			if other := policy.KnownPolicies()[kind.Use.Key]; other.Job {
+				t.Errorf("a use of %s is called %s, as a policy of jobs is", name, kind.Use.Key)
+			}
+		}
+		for _, name := range names {
+			for _, of := range []any{manifest.Job{}, manifest.SharedPolicy{}, manifest.Task{}, manifest.Spec{}} {
+				for i := range reflect.TypeOf(of).NumField() {
+					if field, _, _ := strings.Cut(reflect.TypeOf(of).Field(i).Tag.Get("json"), ","); field == name {
+						t.Errorf("%T has a field %s, and there is a policy of that name", of, name)
+					}
+				}
+			}
+		}
+		if !kind.Job && kind.Use == nil {
+			t.Errorf("%s is only declared, and no text of a job uses it", name)
+		}
+	}
+}
+
 // TestDeclaredPoliciesRefuseJobs: exactly the policies marked as OnlyDeclared refuse every job.
 func TestDeclaredPoliciesRefuseJobs(t *testing.T) {
 	for name, empty := range builtin.Kinds() {
@@ -204,16 +260,16 @@ func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 			want = share.FairShare{Anyone: 1, Of: map[string]share.Team{"a": {Of: map[string]share.Team{"b": {Weight: 2}}}}}
 			known["fair-share"] = manifest.PolicyKind{New: known["fair-share"].New, Job: true}
 		}
-		p, err := manifest.ReadPolicy(text, known)
+		p, _, err := manifest.ReadPolicy(text, known)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		made := policy.Of(p)
+		made := apply.PolicyOf(p)
 		if !reflect.DeepEqual(made, want) {
 			t.Errorf("%s: %+v", text, made)
 		}
-		inFile, err := json.Marshal(p.Parameters)
+		inFile, err := json.Marshal(p.With)
 		if stored, wrong := esl.Stored(want); err != nil || wrong != nil || stored.With != "" && stored.With != string(inFile) {
 			t.Errorf("%s: stored as %s, by the library as %s: %v", text, inFile, stored.With, errors.Join(err, wrong))
 		}
@@ -222,15 +278,16 @@ func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 
 // TestMadePoliciesAreReadAlike: what is stored of a policy with all parameters is the policy.
 func TestMadePoliciesAreReadAlike(t *testing.T) {
-	for name, with := range inFull() {
-		known := policy.KnownPolicies()
+	known := policy.KnownPolicies()
+	for name, kind := range policy.KnownPolicies() {
+		with := inFull(name, kind)
 		known[name] = manifest.PolicyKind{New: known[name].New, Job: true}
-		p, err := manifest.ReadPolicy(name+"="+string(inJSON(t, with)), known)
+		p, _, err := manifest.ReadPolicy(name+"="+string(inJSON(t, with)), known)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		made := policy.Of(p)
+		made := apply.PolicyOf(p)
 		stored, err := esl.Stored(made)
 		if err != nil {
 			t.Error(err)
@@ -280,6 +337,8 @@ func TestFlagsMakePolicies(t *testing.T) {
 		"--near corpus --near-wait 0s":                             `near {"to":"corpus","wait":"0s"}`,
 		"--near corpus --near-wait 3s":                             `near {"to":"corpus","wait":"3s"}`,
 		"--after load-1 --after load-2":                            `after {"jobs":["load-1","load-2"]}`,
+		"--after load --after-each":                                `after {"jobs":["load"],"each":true}`,
+		"--at-once 3":                                              `limit {"atOnce":3}`,
 		"--prefer rack/r1 --prefer zone/z,after=3s":                `prefer {"of":[{"rack":"r1"},{"zone":"z","after":"3s"}]}`,
 		"--prefer rack/r1 --prefer anywhere":                       `prefer {"of":[{"rack":"r1"}],"anywhere":"0s"}`,
 		"--prefer label/disk=ssd,gpu=1 --prefer anywhere,after=1m": `prefer {"of":[{"labels":{"disk":"ssd"},"requests":{"gpu":"1"}}],"anywhere":"1m0s"}`,
@@ -334,5 +393,40 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s\ngot  %v\nwant %s", args, err, says)
 		}
+	}
+}
+
+// TestTrainingFile: distributed training takes 15 lines, with or without spec, as in the example.
+func TestTrainingFile(t *testing.T) {
+	const grouped = `apiVersion: escher.dev/v1
+kind: Job
+name: train
+count: 2
+gang: {in: rack, onLoss: restart}                 # any policy by its name, beside policies:
+template:
+  requests: {cpu: 64, memory: 900Gi, gpu: {count: 8, model: H100, topology: nvlink}}
+  maxRun: 24h
+  spec:
+    image: nvcr.io/nvidia/pytorch:25.10-py3
+    shm: 64Gi
+    warn: USR1@120s
+    ports: [rdzv]
+    workdir: .
+    run: torchrun --nnodes=$ESCHER_COUNT --node-rank=$ESCHER_INDEX --nproc-per-node=8 --master-addr=$MASTER_ADDR --master-port=$MASTER_PORT train.py
+`
+	example, err := os.ReadFile(filepath.Join(examplesPath, "jobs/torchrun.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var jobs []*manifest.Job
+	for _, text := range []string{grouped, string(example)} {
+		docs, err := manifest.Parse("f", []byte(text), policy.KnownPolicies())
+		if err != nil || len(docs[0].Notices) > 0 {
+			t.Fatalf("%v, %v", docs, err)
+		}
+		jobs = append(jobs, docs[0].Job)
+	}
+	if diff := cmp.Diff(jobs[0], jobs[1]); diff != "" {
+		t.Errorf("the example differs: %s", diff)
 	}
 }

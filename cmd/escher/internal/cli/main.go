@@ -5,12 +5,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os/signal"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
@@ -29,7 +30,7 @@ const sameSignal = 200 * time.Millisecond
 func Main(args []string, out cmdutil.Outside) int {
 	if len(args) == 2 && args[0] == dev.LoggerSubcommand {
 		// One runs for each task. It skips the commands, so that it stays small.
-		return exitCode(tasklog.Run(args[1]), out.Err)
+		return exitCode(new(cobra.Command), tasklog.Run(args[1]), out.Err, false)
 	}
 	ctx, restore := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer restore()
@@ -45,27 +46,26 @@ func runCommand(ctx context.Context, f *cmdutil.Factory, args []string) int {
 	f.Out = cmdutil.Plain{To: out}
 	cmd := newRoot(f)
 	cmd.SetArgs(args)
-	err := out.Outcome(cmd.ExecuteContext(ctx))
+	ran, err := cmd.ExecuteContextC(ctx)
+	err = out.Outcome(err)
 	if ctx.Err() != nil && cmdutil.IsInterruption(err) {
 		return types.ExitInterrupted
 	}
-	return exitCode(err, f.Err)
+	return exitCode(ran, err, f.Err, f.Format == table.JSON)
 }
 
-// exitCode prints an error, if there is anything to print, and returns its exit code.
-func exitCode(err error, w io.Writer) int {
+// exitCode prints the error of a command, if there is anything to print, and returns its exit code.
+func exitCode(cmd *cobra.Command, err error, w io.Writer, asJSON bool) int {
 	if err == nil {
 		return 0
 	}
 	if e, ok := errors.AsType[cmdutil.Ended](err); ok {
 		return e.Code
 	}
-	fmt.Fprintf(w, "escher: %s\n", shortLines(table.Plain(types.Render(err, howto.Say))))
-	class := types.ClassOf(err)
-	if hint := hints(class); hint != "" {
-		fmt.Fprintf(w, "escher: %s\n", hint)
-	}
-	return class.ExitCode()
+	text := shortLines(table.Plain(types.Render(err, howto.Say)))
+	failure := cmdutil.NewFailure(cmd, err, text, hints(types.ClassOf(err)))
+	failure.Print(w, asJSON)
+	return failure.ExitCode
 }
 
 // maxLine is the longest line of an error, in bytes. A longer one repeats a huge input.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/types"
 )
@@ -25,8 +27,39 @@ func TestExitCode(t *testing.T) {
 		{types.Errorf(types.Unknown, "commit: no answer"), 8, "escher: commit: no answer\nescher: it may have been done: look"},
 	} {
 		var out strings.Builder
-		if code := exitCode(test.err, &out); code != test.code || !strings.HasPrefix(out.String(), test.says) || (out.Len() > 0) != (test.says != "") {
+		if code := exitCode(new(cobra.Command), test.err, &out, false); code != test.code || !strings.HasPrefix(out.String(), test.says) || (out.Len() > 0) != (test.says != "") {
 			t.Errorf("%v: %d, %q", test.err, code, out.String())
+		}
+	}
+}
+
+// TestExitCodeWithTask exits with 125 for failures of commands that end with the code of a task, and
+// names the class.
+func TestExitCodeWithTask(t *testing.T) {
+	always, attached := cmdutil.EndsWithTask(new(cobra.Command), ""), cmdutil.EndsWithTask(new(cobra.Command), "attach")
+	attached.Flags().Bool("attach", false, "")
+	detached := cmdutil.EndsWithTask(new(cobra.Command), "attach")
+	detached.Flags().Bool("attach", false, "")
+	if err := attached.Flags().Set("attach", "true"); err != nil {
+		t.Fatal(err)
+	}
+	err := types.Errorf(types.NotFound, "find task x: there is none: see escher ps")
+	for _, test := range []struct {
+		cmd    *cobra.Command
+		err    error
+		asJSON bool
+		code   int
+		says   string
+	}{
+		{always, err, false, 125, "escher: find task x: there is none: see escher ps\nescher: exit code 125: escher failed, not the task: not found\n"},
+		{attached, err, true, 125, `{"class":"not found","error":"find task x: there is none: see escher ps","exitCode":125}` + "\n"},
+		{detached, err, false, 3, "escher: find task x: there is none: see escher ps\n"},
+		{always, cmdutil.Ended{Code: 3}, true, 3, ""},
+		{always, errors.New("boom"), true, 125, `{"class":"internal","error":"boom","hint":"this should not happen: please report it, with the command and what escher version prints","exitCode":125}` + "\n"},
+	} {
+		var out strings.Builder
+		if code := exitCode(test.cmd, test.err, &out, test.asJSON); code != test.code || out.String() != test.says {
+			t.Errorf("%v: exit code %d, want %d: %q", test.err, code, test.code, out.String())
 		}
 	}
 }
@@ -34,7 +67,7 @@ func TestExitCode(t *testing.T) {
 // TestHugeError cuts an error that repeats a huge input, and keeps its field and its remedy.
 func TestHugeError(t *testing.T) {
 	var out strings.Builder
-	exitCode(types.Errorf(types.Invalid, "share: %q names no user: write alice\nand a second line", strings.Repeat("ä", 100_000)), &out)
+	exitCode(new(cobra.Command), types.Errorf(types.Invalid, "share: %q names no user: write alice\nand a second line", strings.Repeat("ä", 100_000)), &out, false)
 	text := out.String()
 	if len(text) > maxLine+100 || !utf8.ValidString(text) || !strings.HasPrefix(text, `escher: share: "ä`) || !strings.HasSuffix(text, "names no user: write alice\nand a second line\n") {
 		t.Errorf("%d bytes: %.100q", len(text), text)

@@ -24,12 +24,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const rootHelp = `Escher places tasks by resources that applications create at run time.
+const rootHelp = `Escher runs containers on the machines of a cluster. It places them by policies, and by
+resources that applications create while they run.
 
-  escher dev                              a cluster on this machine
-  escher run -d --request x=1 IMAGE       a task that waits for x
-  escher set-resource x 1 --node node-1   create x: the task runs there
-  escher why TASK                         why a task waits
+  escher dev                                        a cluster on this machine
+  escher run busybox:1.36 -- echo hello             a task: its output, and its exit code
+  escher run --cpu 2 --memory 4Gi --gpu 1 train:3   with resources of its own
+  escher run --gang 4 --spread rack train:3         four tasks, all at once or none
+  escher ps                                         what runs, and why the rest waits
+  escher logs -f web                                its output
+  escher why train                                  why it waits, and what to do about it
+  escher stop web                                   its end
 
 A command finds the cluster by its flags, --endpoints or --dir, else by the
 environment, else by the context in use (escher context), else in
@@ -37,7 +42,9 @@ environment, else by the context in use (escher context), else in
 socket, ESCHER_SOCKET: set-resource, state, nodes, resources, run, submit, wait, stop
 work in there.
 
-Exit codes, but for commands that end with a task, which have that of the task:
+run, wait, logs -f, submit --attach and exec exit with the code of the task; with 125 if
+escher fails, 126 if the container cannot run the command, 127 if it does not have it.
+All other commands exit with:
 `
 
 // newRoot makes the whole command line.
@@ -66,12 +73,16 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 	cmd.SetIn(f.In)
 	cmd.SetOut(f.Out)
 	cmd.SetErr(f.Err)
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
+		cmdutil.PrintUsage(cmd, cmd.OutOrStdout())
+		return nil
+	})
 	cmd.SetFlagErrorFunc(cmdutil.FlagError)
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&f.DirFlag, "dir", "", "directory of the cluster (ESCHER_DIR; default ~/.local/share/escher)")
+	flags.StringVar(&f.Given.Dir, "dir", "", "directory of the cluster (ESCHER_DIR; default ~/.local/share/escher)")
 	f.AddEndpointFlags(flags)
-	flags.StringVar(&f.ContextName, "context", "", "context that names the cluster: see escher context (ESCHER_CONTEXT)")
-	flags.StringVarP(&f.NamespaceFlag, "namespace", "n", "", "namespace (ESCHER_NAMESPACE; default \"default\")")
+	flags.StringVar(&f.Given.Context, "context", "", "context that names the cluster: see escher context (ESCHER_CONTEXT)")
+	flags.StringVarP(&f.Given.Namespace, "namespace", "n", "", "namespace (ESCHER_NAMESPACE; default \"default\")")
 	flags.VarP(&f.Format, "output", "o", "table, wide, json, yaml, name or jsonpath=TEMPLATE")
 	flags.Var(&f.Color, "color", "auto, always or never; NO_COLOR is obeyed")
 	for _, s := range sections() {
@@ -82,6 +93,8 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 			cmd.AddCommand(sub)
 		}
 	}
+	cmd.AddGroup(&cobra.Group{ID: "Nouns", Title: "By noun, the same commands (escher task ls is escher ps):"})
+	addNouns(f, cmd)
 	cmd.SetHelpCommandGroupID("Other")
 	completions{f}.addCompletion(cmd)
 	return cmd
@@ -96,8 +109,8 @@ type section struct {
 // sections lists the functions that make the commands.
 func sections() []section {
 	return []section{
-		{"Run", []func(*cmdutil.Factory) *cobra.Command{run.NewRun, run.NewSubmit, file.NewApply, file.NewPlan, run.NewStop, run.NewRm, file.NewSchema}},
-		{"Look", []func(*cmdutil.Factory) *cobra.Command{show.NewPs, show.NewJobs, show.NewWhy, show.NewDescribe, run.NewLogs, run.NewWait, container.NewExec, container.NewCp, events.NewEvents, top.NewTop}},
+		{"Run", []func(*cmdutil.Factory) *cobra.Command{run.NewRun, run.NewSubmit, file.NewApply, file.NewPlan, run.NewStop, container.NewKill, run.NewRerun, run.NewRm, run.NewDelete, file.NewSchema, file.NewExplain, file.NewConvert}},
+		{"Look", []func(*cmdutil.Factory) *cobra.Command{show.NewPs, show.NewJobs, show.NewWhy, show.NewDescribe, run.NewLogs, run.NewWait, run.NewAttach, container.NewExec, container.NewCp, container.NewPortForward, events.NewEvents, top.NewTop}},
 		{"Resources", []func(*cmdutil.Factory) *cobra.Command{node.NewNodes, node.NewNode, node.NewGPUs, resource.NewResources, resource.NewSetResource, resource.NewState, resource.NewReserve, resource.NewUnreserve, resource.NewReservations, policyCommands, namespace.NewNamespace}},
 		{"Images", []func(*cmdutil.Factory) *cobra.Command{images.NewImage, images.NewPull}},
 		{"Clusters", []func(*cmdutil.Factory) *cobra.Command{server.NewDev, server.NewServer, agent.NewAgent, server.NewAdmin, server.NewAudit, server.NewBench, cmdutil.NewContext}},

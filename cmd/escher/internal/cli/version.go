@@ -22,7 +22,11 @@ func newVersion(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cmdutil.Exactly(),
+		Long: `Prints the version of escher, of Go, and the platform it was built for.
+
+  escher version
+  escher version -o json`,
+		Args: cmdutil.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			v := versionInfo{Version: cmdutil.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 			return f.Show(v, v.Version, func(w io.Writer) error {

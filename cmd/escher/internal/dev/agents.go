@@ -15,7 +15,7 @@ import (
 
 // agents starts the nodes.
 func (c *running) agents(context.Context) error {
-	capacity, err := parts.Capacity(c.cfg.Nodes, c.cfg.Capacity)
+	capacity, err := parts.Capacity(c.cfg.Capacity)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (c *running) agent(node string, capacity types.Requests, ports nodeagent.Po
 	c.runtimes = append(c.runtimes, runtime)
 	return parts.Agent{
 		Config: nodeagent.Config{
-			Store: c.store, Runtime: runtime, Cluster: c.info.Cluster, Node: node, Version: c.cfg.Version,
+			Store: c.store, Runtime: runtime, Cluster: c.info.Cluster, Node: node, Version: c.cfg.Version, Host: "127.0.0.1",
 			Capacity: capacity, Devices: c.devices(node), Labels: c.cfg.Labels[node], Ports: ports, AllowMounts: c.cfg.AllowMounts, Permissions: c.cfg.Permissions,
 			StateDir: c.cfg.Dir.agent(node), Metrics: metrics, Logger: c.cfg.Log.Named("agent"),
 		},

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"fmt"
+	"hash/fnv"
 
 	"go.uber.org/zap"
 
@@ -27,7 +28,7 @@ type Config struct {
 	Dir Dir
 	// Nodes is how many agents share the machine.
 	Nodes int
-	// Capacity is that of each node. Unnamed cpu and memory are an equal share of the machine.
+	// Capacity is that of each node. Unnamed cpu and memory are all of the machine: the nodes share it.
 	Capacity types.Requests
 	// GPUs are the simulated GPUs of each node.
 	GPUs devices.Simulated
@@ -70,10 +71,13 @@ const LoggerSubcommand = "task-log"
 func (c Config) nodes() []string {
 	names := make([]string, c.Nodes)
 	for i := range names {
-		names[i] = fmt.Sprintf("node-%d", i+1)
+		names[i] = NodeName(i)
 	}
 	return names
 }
+
+// NodeName is the name of the i-th node.
+func NodeName(i int) string { return fmt.Sprintf("node-%d", i+1) }
 
 // Validate returns the errors of the nodes: Invalid.
 func (c Config) Validate() error {
@@ -100,11 +104,15 @@ func (c Config) Validate() error {
 }
 
 // ports returns the ports of the i-th node. They overlap neither those of other nodes nor the
-// ephemeral ports of the kernel.
+// ephemeral ports of the kernel. Clusters in different directories begin at different ports: tasks
+// get the lowest free ones, and tasks of another cluster of the machine may listen there.
 func (c Config) ports(i int) nodeagent.PortRange {
 	const first, most, all = 20000, 1000, 10_000
 	each := min(most, all/c.Nodes)
-	return nodeagent.PortRange{First: first + i*each, Last: first + (i+1)*each - 1}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(c.Dir)) // a hash takes everything
+	begin := first + i*each + int(h.Sum32())%(all-c.Nodes*each+1)
+	return nodeagent.PortRange{First: begin, Last: begin + each - 1}
 }
 
 // daemon returns the configuration of containerd.

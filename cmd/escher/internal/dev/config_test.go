@@ -8,15 +8,20 @@ import (
 )
 
 func TestPortsAreApart(t *testing.T) {
-	for _, nodes := range []int{1, 3, MaxNodes} {
-		last := 0
-		for i := range nodes {
-			p := Config{Nodes: nodes}.ports(i)
-			if p.First <= last || p.Last < p.First+99 || p.Last > 32767 {
-				t.Errorf("node %d of %d has %v, after %d", i, nodes, p, last)
+	for _, nodes := range []int{1, 3, 9, MaxNodes} {
+		for _, dir := range []Dir{"", "/a", "/b", "/c"} {
+			last := 19999
+			for i := range nodes {
+				p := Config{Nodes: nodes, Dir: dir}.ports(i)
+				if p.First <= last || p.Last < p.First+99 || p.Last > 30000 {
+					t.Errorf("node %d of %d in %q has %v, after %d", i, nodes, dir, p, last)
+				}
+				last = p.Last
 			}
-			last = p.Last
 		}
+	}
+	if a, b := (Config{Nodes: 3, Dir: "/a"}).ports(0), (Config{Nodes: 3, Dir: "/b"}).ports(0); a == b {
+		t.Errorf("clusters in two directories begin at the same port: %v", a)
 	}
 }
 

@@ -8,13 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/escher-sched/escher/api/contexts"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/types"
 )
-
-// DefaultNamespace is the namespace when none is named.
-const DefaultNamespace = "default"
 
 // Dir is the directory of a cluster; only its owner can enter it.
 //
@@ -34,9 +31,9 @@ func (d Dir) path(elem ...string) string {
 }
 
 // Endpoint returns the endpoint of etcd while the cluster runs.
-func (d Dir) Endpoint() string { return server.Endpoint(d.etcd()) }
+func (d Dir) Endpoint() string { return contexts.Endpoint(string(d)) }
 
-func (d Dir) etcd() string             { return d.path("etcd") }
+func (d Dir) etcd() string             { return contexts.EtcdDir(string(d)) }
 func (d Dir) containerd() string       { return d.path("containerd") }
 func (d Dir) agent(node string) string { return d.path("agents", node) }
 func (d Dir) info() string             { return d.path("dev.json") }

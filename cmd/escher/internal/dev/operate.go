@@ -7,12 +7,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
-	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/controlplane/sockets"
 )
 
 // OpsSocket returns the socket of metrics and health while the cluster runs.
 func (d Dir) OpsSocket() string {
-	return "unix://" + filepath.Join(server.SocketDir(string(d)), "ops.sock")
+	return "unix://" + filepath.Join(sockets.Dir(string(d)), "ops.sock")
 }
 
 // metrics returns those of all components, etcd's included.
@@ -22,7 +22,7 @@ func (c *running) metrics() prometheus.Gatherer {
 
 // operate serves metrics and health: on a socket in the directory, and at the further address.
 func (c *running) operate(context.Context) error {
-	if _, err := server.MakeSocketDir(string(c.cfg.Dir)); err != nil {
+	if _, err := sockets.Make(string(c.cfg.Dir)); err != nil {
 		return err
 	}
 	addresses := []string{c.cfg.Dir.OpsSocket()}

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"go.uber.org/zap/zaptest"
 
-	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/controlplane/sockets"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 	"github.com/escher-sched/escher/types"
@@ -92,7 +92,7 @@ func TestDevIsOperated(t *testing.T) {
 		}
 	}
 	// The socket of a node's API shows the same; all else there needs a token.
-	api := "unix://" + server.SocketDir(cfg.Dir.agent("node-2")) + "/" + apiSocket
+	api := "unix://" + sockets.Dir(cfg.Dir.agent("node-2")) + "/" + apiSocket
 	if code, body := ask(t, api, "/readyz"); code != http.StatusOK {
 		t.Errorf("at the node's API: %d %s", code, body)
 	}

@@ -67,7 +67,7 @@ var phrases = [...]string{
 	action.AllowPrivileged: "{escher agent |--allow-privileged}",
 	action.AllowCapability: "{escher agent |--allow-cap %s}",
 	action.MaxPids:         "{escher agent |--max-pids %s}",
-	action.AgentLabel:      "{escher agent |--label %s=%s}",
+	action.LabelNode:       "label: {escher node label NODE %s=%s}",
 	action.AgentName:       "{escher agent |--node}",
 	action.AgentListen:     "{escher agent |--listen}",
 	action.AgentAdvertise:  "{escher agent |--advertise}",

@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
-	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/controlplane/sockets"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
@@ -33,6 +34,8 @@ type Agent struct {
 	// Health records its readiness. The API serves that and Metrics without a token.
 	Health  *ops.Health
 	Metrics prometheus.Gatherer
+	// NodeTLS has the authorities of the APIs of other nodes; nil means the system's.
+	NodeTLS *tls.Config
 	// Outline hides names of tasks and reasons from requests without a token.
 	Outline bool
 }
@@ -77,7 +80,7 @@ func (a *Agent) make() (*nodeagent.Agent, net.Listener, error) {
 		return nil, nil, types.Errorf(types.Precondition, "make the directory of %s: %w", a.Config.Node, err)
 	}
 	var err error
-	if a.Config.SocketDir, err = server.MakeSocketDir(a.Config.StateDir); err != nil {
+	if a.Config.SocketDir, err = sockets.Make(a.Config.StateDir); err != nil {
 		return nil, nil, err
 	}
 	l, address, err := a.Listen(a.Config.SocketDir)
@@ -86,6 +89,10 @@ func (a *Agent) make() (*nodeagent.Agent, net.Listener, error) {
 	}
 	a.Config.Address = address
 	a.Config.Say = howto.Say
+	nodes := nodeapi.Dialer{Store: a.Config.Store, TLS: a.NodeTLS}
+	a.Config.FetchWorkdir = func(ctx context.Context, image string) error {
+		return nodes.FetchWorkdir(ctx, a.Config.Node, a.Config.Runtime, image)
+	}
 	agent, err := nodeagent.New(a.Config)
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())
@@ -100,17 +107,17 @@ func (a *Agent) close() error {
 	return a.Close()
 }
 
-// Capacity returns the capacity of one of several nodes that share this machine; given overrides
+// Capacity returns the cpu and memory of this machine, as the capacity of a node; given overrides
 // amounts.
-func Capacity(shares int, given types.Requests) (types.Requests, error) {
+func Capacity(given types.Requests) (types.Requests, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return nil, types.Errorf(types.Internal, "ask for the memory of this machine: %w", err)
 	}
 	const mebibyte = 1 << 20
-	memory := uint64(info.Totalram) * uint64(info.Unit) / uint64(shares) / mebibyte * mebibyte
+	memory := uint64(info.Totalram) * uint64(info.Unit) / mebibyte * mebibyte
 	amounts := map[string]types.Quantity{
-		string(types.CPU):    types.Quantity(runtime.NumCPU() * 1000 / shares),
+		string(types.CPU):    types.Quantity(runtime.NumCPU() * 1000),
 		string(types.Memory): types.Quantity(memory),
 	}
 	for _, r := range given {

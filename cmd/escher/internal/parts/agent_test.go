@@ -6,16 +6,16 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-func TestCapacityIsShared(t *testing.T) {
-	one, err := Capacity(1, nil)
+func TestCapacity(t *testing.T) {
+	machine, err := Capacity(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	four, err := Capacity(4, types.NewRequests(map[string]types.Quantity{"gpu": 2000}))
+	given, err := Capacity(types.NewRequests(map[string]types.Quantity{"cpu": 500, "gpu": 2000}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if one.Get("cpu") < 1000 || four.Get("cpu") != one.Get("cpu")/4 || four.Get("memory") > one.Get("memory")/4 || four.Get("gpu") != 2000 {
-		t.Errorf("one node: %v, each of four: %v", one, four)
+	if machine.Get("cpu") < 1000 || machine.Get("memory") <= 0 || given.Get("cpu") != 500 || given.Get("memory") != machine.Get("memory") || given.Get("gpu") != 2000 {
+		t.Errorf("the machine: %v, with amounts given: %v", machine, given)
 	}
 }

@@ -129,6 +129,20 @@ func (c AgentConfig) address(l net.Listener, at apiListen) string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
+// host returns the host at which tasks of other nodes reach those of this one: that of Advertise, or
+// the address from which this machine reaches etcd or, if etcd is here, other networks.
+func (c AgentConfig) host() string {
+	host := HostTowards(c.Etcd.Endpoints)
+	if given, _, err := net.SplitHostPort(c.Advertise); err == nil && given != "" {
+		return given
+	}
+	const elsewhere = "192.0.2.1:9" // reserved for documentation: no machine has it
+	if ip := net.ParseIP(host); ip.IsLoopback() {
+		return HostTowards([]string{elsewhere})
+	}
+	return host
+}
+
 // serverTLS returns the TLS configuration of the API; nil means no encryption.
 func (c AgentConfig) serverTLS() (*tls.Config, error) {
 	if c.TLSCert == "" && c.TLSKey == "" {

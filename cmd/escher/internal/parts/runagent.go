@@ -3,6 +3,7 @@ package parts
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"os"
@@ -113,6 +114,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	}
 	finder := cfg.finder()
 	address := cfg.address(l, at)
+	cfg.Agent.Host = cfg.host()
 	cfg.Agent.Store, cfg.Agent.Runtime, cfg.Agent.Cluster = p.store, runtime, cluster
 	cfg.Agent.Metrics, cfg.Agent.Logger = nodeagent.NewMetrics(), cfg.Log.Named("agent")
 	if err := p.registry.Register(cfg.Agent.Metrics); err != nil {
@@ -125,7 +127,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	}
 	err = Agent{
 		Usage:  usage.Config{Every: cfg.UsageEvery, Metrics: used, Devices: finder.Use},
-		Config: cfg.Agent, Close: runtime.Close, Health: p.health, Metrics: p.registry, Outline: !at.local && !cfg.OpenTaskMetrics,
+		Config: cfg.Agent, NodeTLS: cfg.nodeTLS(), Close: runtime.Close, Health: p.health, Metrics: p.registry, Outline: !at.local && !cfg.OpenTaskMetrics,
 		Listen: at.again(l, address),
 	}.Start(p.stack)
 	if err != nil {
@@ -137,6 +139,16 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	shown, _, _ := strings.Cut(address, "#")
 	cfg.Ready(cluster, shown)
 	return p.stack.Await(ctx, nil)
+}
+
+// nodeTLS returns the authorities to trust for other nodes: those of etcd.
+func (c *AgentConfig) nodeTLS() *tls.Config {
+	if c.Etcd.TLS == nil {
+		return nil
+	}
+	conf := c.Etcd.TLS.Clone()
+	conf.ServerName = ""
+	return conf
 }
 
 // finder makes the finder of the machine's devices.

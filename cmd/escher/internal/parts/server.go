@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/scheduler/search"
@@ -115,7 +116,7 @@ func (s Server) keep(stack *Stack, store controlplane.Store, epochs *server.Epoc
 		for _, x := range guard { // a leader's key is written once
 			held[x.Key] = x.Revision
 		}
-		return keep.Run(ctx, store, keep.Options{Kinds: builtin.Kinds(), Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
+		return keep.Run(ctx, store, keep.Options{Kinds: builtin.Kinds(), Collect: &collect.Config{}, Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
 	}
 	stack.Start("policies", func(ctx context.Context) error {
 		return epochs.During(ctx, func(ctx context.Context) error { return s.lead(ctx, store, policiesRole, keep) })

@@ -5,6 +5,7 @@ package table
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -39,6 +40,8 @@ func Columns(names ...string) []Column {
 type Output struct {
 	To     io.Writer
 	Format Format
+	// Also names wide columns that the table has too.
+	Also []string
 	// Color colors phases.
 	Color bool
 	// Width is that of the terminal, in characters: longer lines are cut in their last column. 0
@@ -91,7 +94,7 @@ func Lines[T Row](out Output, rows []T) []string {
 	}
 	shown := make([]int, 0, len(columns))
 	for i, c := range columns {
-		if !c.Wide || out.Format == Wide {
+		if !c.Wide || out.Format == Wide || slices.Contains(out.Also, c.Name) {
 			shown = append(shown, i)
 		}
 	}
@@ -171,7 +174,7 @@ func paint(column, cell string) string {
 	switch cell {
 	case "running", "alive", "granted", "ready":
 		color = green
-	case "pending", "bound", "accumulating", "collecting", "handed-over", "releasing", "cordoned", "starting":
+	case "pending", "bound", "collecting", "handed-over", "releasing", "cordoned", "starting":
 		color = yellow
 	case "failed", "lost":
 		color = red

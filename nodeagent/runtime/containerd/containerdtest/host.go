@@ -7,12 +7,18 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"go.uber.org/zap/zaptest"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
@@ -88,15 +94,32 @@ func (h *Host) purge(t *testing.T) {
 
 func (h *Host) importProgram(t *testing.T) {
 	t.Helper()
-	var archive bytes.Buffer
-	must(t, image.Write(&archive, image.Spec{
-		Name:  runtimetest.Image,
-		Files: map[string]string{runtimetest.Program: h.Program},
-	}))
-	names, err := h.Open(t, "import", "import").Load(t.Context(), &archive)
+	h.Import(t, image.Spec{Name: runtimetest.Image}, nil)
+	check := runtimetest.Check()
+	h.Import(t, image.Spec{Name: runtimetest.EntryImage, Entrypoint: []string{runtimetest.Program}, Command: []string{"exit", "6"}},
+		&v1.HealthConfig{Test: append([]string{"CMD"}, check.Exec...), Interval: check.Every})
+}
+
+// Import makes an image of the test program, with a health check unless it is nil, and loads it.
+func (h *Host) Import(t *testing.T, spec image.Spec, check *v1.HealthConfig) {
+	t.Helper()
+	spec.Files = map[string]string{runtimetest.Program: h.Program}
+	img, err := image.Build(spec)
 	must(t, err)
-	if len(names) != 1 || names[0].Name != runtimetest.Image {
-		t.Fatalf("imported %v, want %q", names, runtimetest.Image)
+	conf, err := img.ConfigFile()
+	must(t, err)
+	conf = conf.DeepCopy()
+	conf.Config.Healthcheck = check
+	img, err = mutate.ConfigFile(img, conf)
+	must(t, err)
+	tag, err := name.NewTag(spec.Name)
+	must(t, err)
+	var archive bytes.Buffer
+	must(t, tarball.Write(tag, img, &archive))
+	loaded, err := h.Open(t, "import", "import").Load(t.Context(), &archive)
+	must(t, err)
+	if len(loaded) != 1 || loaded[0].Name != spec.Name || !slices.Equal(loaded[0].Entrypoint, spec.Entrypoint) {
+		t.Fatalf("imported %v, want %q with entry point %q", loaded, spec.Name, spec.Entrypoint)
 	}
 }
 

@@ -44,6 +44,8 @@ func run(verb string, args []string) (int, error) {
 		fmt.Println(arg)
 		fmt.Fprintln(os.Stderr, "warning:", arg)
 		return 0, nil
+	case "alternate": // writes lines to both streams in turn
+		return alternate()
 	case "append": // a line to a file
 		return 0, appendLine(args[0])
 	case "eat":
@@ -92,10 +94,29 @@ func run(verb string, args []string) (int, error) {
 		return chat()
 	case "bytes":
 		return anyBytes()
+	case "df": // the size and options of a file system
+		return 0, df(arg)
+	case "rlimits":
+		return 0, rlimits()
 	case "task-log":
 		return 0, tasklog.Run(arg)
 	}
 	return 64, fmt.Errorf("unknown verb %q", verb)
+}
+
+// alternate writes what runtimetest.Alternations describes.
+func alternate() (int, error) {
+	const each = 20
+	for i := range each {
+		if _, err := fmt.Fprintln(os.Stdout, "out", i); err != nil {
+			return 0, err
+		}
+		if _, err := fmt.Fprintln(os.Stderr, "err", i); err != nil {
+			return 0, err
+		}
+	}
+	_, err := fmt.Print("the end")
+	return 0, err
 }
 
 func block(words string, signals ...os.Signal) (int, error) {

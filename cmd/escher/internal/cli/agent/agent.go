@@ -31,7 +31,10 @@ elsewhere. An agent that is cut off from etcd for that long ends its tasks itsel
 
 The node's API (docs/node-api.md) is at --listen, for clients that may read etcd: its
 address and its token are there. Without --tls-cert it listens on loopback alone, and
-escher logs, exec, cp and top work on this machine only.`
+escher logs, exec, cp and top work on this machine only.
+
+  escher agent --endpoints https://10.0.0.1:2379 --cacert ca.pem --cert agent.pem --key agent.key
+  escher agent --endpoints 10.0.0.1:2379 --label rack=r7 --allow-mount /data:ro`
 
 const (
 	// defaultStateDir is the directory of an agent's state.
@@ -112,11 +115,11 @@ func (a *agentFlags) config(f *cmdutil.Factory) (parts.AgentConfig, error) {
 	if err != nil {
 		return cfg, err
 	}
-	if cfg.Agent.Capacity, err = parts.Capacity(1, given); err != nil {
+	if cfg.Agent.Capacity, err = parts.Capacity(given); err != nil {
 		return cfg, err
 	}
 	for _, text := range a.labels {
-		label, err := ParseLabel(text)
+		label, err := types.ParseLabel("label", text)
 		if err != nil {
 			return cfg, err
 		}
@@ -169,18 +172,6 @@ func containerdAddress(flag string) string {
 		return ""
 	}
 	return flag
-}
-
-// ParseLabel reads name=value.
-func ParseLabel(text string) (types.Label, error) {
-	name, value, ok := strings.Cut(text, "=")
-	if !ok {
-		return types.Label{}, types.Errorf(types.Invalid, "label: %q is not name=value: write it like zone=a", text)
-	}
-	if err := types.ValidateName("label", name); err != nil {
-		return types.Label{}, err
-	}
-	return types.Label{Name: name, Value: value}, types.ValidateName("label "+name, value)
 }
 
 // ParseAllowMounts reads paths, with :ro after read-only ones.

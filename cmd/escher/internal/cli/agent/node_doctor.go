@@ -16,6 +16,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/controlplane/sockets"
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 	"github.com/escher-sched/escher/nodeagent/machine/doctor"
 	"github.com/escher-sched/escher/types"
@@ -28,7 +29,10 @@ the flags of the agent.
 
 Each finding is ok, a warning or a problem. It changes nothing: a file that it writes
 below --state-dir to test the disk is removed again. The exit code is 1 if there is a
-problem, else 0.`
+problem, else 0.
+
+  escher node doctor
+  escher node doctor --endpoints https://10.0.0.1:2379 --cacert ca.pem --cert c.pem --key c.key`
 
 // doctorFlags describe the agent for which the machine is checked: they are those of the agent.
 type doctorFlags struct {
@@ -98,7 +102,7 @@ func (d *doctorFlags) plan(endpoints []string) (doctor.Plan, error) {
 	}
 	address := containerdAddress(d.containerd)
 	p := doctor.Plan{
-		Node: d.node, NodeGiven: d.node != "", StateDir: dir, SocketDir: server.SocketDir(dir),
+		Node: d.node, NodeGiven: d.node != "", StateDir: dir, SocketDir: sockets.Dir(dir),
 		Containerd: address, Named: address != "" && address == d.containerd,
 		Listen: listen, Local: local && d.advertise == "", Address: cmdutil.First(d.advertise, net.JoinHostPort(host, port)),
 		TLSCert: d.cert, TLSKey: d.key, Ports: ports, CgroupDriver: d.driver, Version: cmdutil.Version(),

@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/config"
+	"github.com/escher-sched/escher/api/contexts"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/types"
 )
 
 const contextHelp = `A context names a cluster, how it is reached and the namespace to use there. They
-are in ~/.config/escher/config.yaml (XDG_CONFIG_HOME), for their owner alone.
+are in ~/.config/escher/contexts.yaml (XDG_CONFIG_HOME), for their owner alone.
 
   escher context set prod --endpoints https://10.0.0.1:2379 --cacert ca.pem -n team
   escher context use prod        for all commands from now on
@@ -22,42 +22,11 @@ are in ~/.config/escher/config.yaml (XDG_CONFIG_HOME), for their owner alone.
 
 What is given for a command by a flag or in the environment comes first.`
 
-// chosenContext is the context in use.
-type chosenContext struct {
-	config.Context
-	// name is empty if there is none.
-	name string
-	// flagged reports whether a flag names it.
-	flagged bool
-}
-
-// context returns the context in use.
-func (f *Factory) context() (chosenContext, error) {
-	if f.chosen != nil {
-		return *f.chosen, nil
-	}
-	var c chosenContext
-	if !f.InTask() {
-		file, err := config.Load(config.Path(f.Getenv))
-		if err != nil {
-			return c, err
-		}
-		c.name, c.flagged = First(f.ContextName, f.Getenv("ESCHER_CONTEXT"), file.Current), f.ContextName != ""
-		if c.name != "" {
-			if c.Context, err = file.Get(c.name); err != nil {
-				return c, err
-			}
-		}
-	}
-	f.chosen = &c
-	return c, nil
-}
-
 // contextRow is a row of a list of contexts.
 type contextRow struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`
-	config.Context
+	contexts.Context
 }
 
 // Header returns the columns.
@@ -84,7 +53,7 @@ func NewContext(f *Factory) *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  group,
 	}
-	cmd.AddCommand(contextList(f), contextUse(f), contextSet(f), contextRemove(f), contextShow(f))
+	cmd.AddCommand(contextList(f), contextUse(f), contextSet(f), contextRemove(f), contextShow(f), contextDescribe(f))
 	return cmd
 }
 
@@ -100,9 +69,12 @@ func contextList(f *Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List contexts",
-		Args:  Exactly(),
+		Long: `Lists contexts; a * marks the one in use.
+
+  escher context ls`,
+		Args: Exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			file, err := config.Load(config.Path(f.Getenv))
+			file, err := contexts.Load(contexts.Path(f.Getenv))
 			if err != nil {
 				return err
 			}
@@ -116,9 +88,9 @@ func contextList(f *Factory) *cobra.Command {
 }
 
 // changeContexts reads the file, changes it and writes it.
-func changeContexts(f *Factory, change func(*config.File) error) error {
-	path := config.Path(f.Getenv)
-	file, err := config.Load(path)
+func changeContexts(f *Factory, change func(*contexts.File) error) error {
+	path := contexts.Path(f.Getenv)
+	file, err := contexts.Load(path)
 	if err != nil {
 		return err
 	}
@@ -132,9 +104,12 @@ func contextUse(f *Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "use CONTEXT",
 		Short: "Make a context the current one",
-		Args:  Exactly("CONTEXT"),
+		Long: `Makes a context the current one.
+
+  escher context use prod`,
+		Args: Exactly("CONTEXT"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return changeContexts(f, func(file *config.File) error {
+			return changeContexts(f, func(file *contexts.File) error {
 				_, err := file.Get(args[0])
 				file.Current = args[0]
 				return err
@@ -148,9 +123,13 @@ func contextSet(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set CONTEXT --endpoints HOST:PORT,...|--dir DIR",
 		Short: "Create or change a context; the first one becomes the current one",
-		Args:  Exactly("CONTEXT"),
+		Long: `Creates or changes a context. The first one becomes the current one.
+
+  escher context set prod --endpoints https://10.0.0.1:2379 --cacert ca.pem -n team
+  escher context set here --dir /var/lib/escher --use`,
+		Args: Exactly("CONTEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeContexts(f, func(file *config.File) error {
+			return changeContexts(f, func(file *contexts.File) error {
 				if err := f.setContext(cmd, file, args[0]); err != nil {
 					return err
 				}
@@ -166,7 +145,7 @@ func contextSet(f *Factory) *cobra.Command {
 }
 
 // setContext changes a context by the flags.
-func (f *Factory) setContext(cmd *cobra.Command, file *config.File, name string) error {
+func (f *Factory) setContext(cmd *cobra.Command, file *contexts.File, name string) error {
 	if err := types.ValidateName("context", name); err != nil {
 		return err
 	}
@@ -176,16 +155,16 @@ func (f *Factory) setContext(cmd *cobra.Command, file *config.File, name string)
 		return types.Errorf(types.Invalid, "endpoints, dir: both are given: give one of them")
 	}
 	if given("endpoints") {
-		c.Endpoints, c.Dir = f.flagAddress.Endpoints, ""
+		c.Endpoints, c.Dir = f.Given.Endpoints, ""
 	}
 	for flag, x := range map[string]struct {
 		to   *string
 		from string
 		path bool
 	}{
-		"cacert": {&c.CACert, f.flagAddress.CACert, true}, "cert": {&c.Cert, f.flagAddress.Cert, true},
-		"key": {&c.Key, f.flagAddress.Key, true}, "servername": {&c.ServerName, f.flagAddress.ServerName, false},
-		"dir": {&c.Dir, f.DirFlag, true}, "namespace": {&c.Namespace, f.NamespaceFlag, false},
+		"cacert": {&c.CACert, f.Given.CACert, true}, "cert": {&c.Cert, f.Given.Cert, true},
+		"key": {&c.Key, f.Given.Key, true}, "servername": {&c.ServerName, f.Given.ServerName, false},
+		"dir": {&c.Dir, f.Given.Dir, true}, "namespace": {&c.Namespace, f.Given.Namespace, false},
 	} {
 		if !given(flag) {
 			continue
@@ -206,14 +185,14 @@ func (f *Factory) setContext(cmd *cobra.Command, file *config.File, name string)
 		return err
 	}
 	if len(file.Contexts) == 0 {
-		file.Contexts, file.Current = make(map[string]config.Context), name
+		file.Contexts, file.Current = make(map[string]contexts.Context), name
 	}
 	file.Contexts[name] = c
 	return nil
 }
 
 // checkContext checks a context without the cluster.
-func checkContext(c config.Context) error {
+func checkContext(c contexts.Context) error {
 	if c.Namespace != "" {
 		if err := types.ValidateName("namespace", c.Namespace); err != nil {
 			return err
@@ -233,9 +212,12 @@ func contextRemove(f *Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm CONTEXT",
 		Short: "Delete a context",
-		Args:  Exactly("CONTEXT"),
+		Long: `Deletes a context. The cluster stays as it is.
+
+  escher context rm here`,
+		Args: Exactly("CONTEXT"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return changeContexts(f, func(file *config.File) error {
+			return changeContexts(f, func(file *contexts.File) error {
 				if _, err := file.Get(args[0]); err != nil {
 					return err
 				}
@@ -254,7 +236,10 @@ func contextShow(f *Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show which cluster and namespace commands use, and why",
-		Args:  Exactly(),
+		Long: `Shows which cluster and namespace commands use, and why.
+
+  escher context show`,
+		Args: Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			place, err := f.Place()
 			if err != nil {
@@ -265,16 +250,51 @@ func contextShow(f *Factory) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				place.dir = string(dir)
+				place.Dir = string(dir)
 			}
-			row := contextRow{Name: place.context, Context: config.Context{Address: place.Address, Dir: place.dir, Namespace: f.Namespace()}}
+			row := contextRow{Name: place.Context, Context: contexts.Context{Address: place.Address, Dir: place.Dir, Namespace: f.Namespace()}}
 			row.Current = row.Name != ""
-			return f.Show(row, row.Name, func(w io.Writer) error {
-				fmt.Fprintf(w, "context:   %s\n", First(row.Name, "(none: by flags, environment or default)"))
-				fmt.Fprintf(w, "cluster:   %s\n", First(strings.Join(row.Endpoints, ","), row.Dir))
-				_, err := fmt.Fprintf(w, "namespace: %s\n", row.Namespace)
-				return err
-			})
+			return f.Show(row, row.Name, row.write)
 		},
 	}
+}
+
+// contextDescribe describes a context, whether it is in use or not.
+func contextDescribe(f *Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "describe CONTEXT",
+		Short: "Show which cluster and namespace a context names",
+		Long: `Shows which cluster and namespace a context names.
+
+  escher context describe prod`,
+		Args: Exactly("CONTEXT"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := contexts.Load(contexts.Path(f.Getenv))
+			if err != nil {
+				return err
+			}
+			c, err := file.Get(args[0])
+			if err != nil {
+				return err
+			}
+			row := contextRow{args[0], args[0] == file.Current, c}
+			return f.Show(row, row.Name, row.write)
+		},
+	}
+}
+
+// write writes the context as text.
+func (c contextRow) write(w io.Writer) error {
+	for _, line := range [][2]string{
+		{"context", First(c.Name, "(none: by flags, environment or default)")}, {"cluster", First(strings.Join(c.Endpoints, ","), c.Dir)},
+		{"namespace", First(c.Namespace, "(that of the command)")}, {"cacert", c.CACert}, {"cert", c.Cert}, {"key", c.Key}, {"servername", c.ServerName},
+	} {
+		if line[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%-10s %s\n", line[0]+":", line[1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

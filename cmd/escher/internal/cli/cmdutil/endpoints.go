@@ -8,11 +8,11 @@ import (
 
 // AddEndpointFlags adds the flags with the address of etcd.
 func (f *Factory) AddEndpointFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.flagAddress.Endpoints, "endpoints", nil, "etcd's addresses, with commas between them, instead of the directory (ESCHER_ENDPOINTS)")
-	flags.StringVar(&f.flagAddress.CACert, "cacert", "", "file of the authorities that etcd's certificate may come from (ESCHER_CACERT)")
-	flags.StringVar(&f.flagAddress.Cert, "cert", "", "file of the certificate to show to etcd (ESCHER_CERT)")
-	flags.StringVar(&f.flagAddress.Key, "key", "", "file of its key (ESCHER_KEY)")
-	flags.StringVar(&f.flagAddress.ServerName, "servername", "", "name that etcd's certificate is for, if not its host (ESCHER_SERVERNAME)")
+	flags.StringSliceVar(&f.Given.Endpoints, "endpoints", nil, "etcd's addresses, with commas between them, instead of the directory (ESCHER_ENDPOINTS)")
+	flags.StringVar(&f.Given.CACert, "cacert", "", "file of the authorities that etcd's certificate may come from (ESCHER_CACERT)")
+	flags.StringVar(&f.Given.Cert, "cert", "", "file of the certificate to show to etcd (ESCHER_CERT)")
+	flags.StringVar(&f.Given.Key, "key", "", "file of its key (ESCHER_KEY)")
+	flags.StringVar(&f.Given.ServerName, "servername", "", "name that etcd's certificate is for, if not its host (ESCHER_SERVERNAME)")
 }
 
 // EtcdConfig returns the address of etcd from flags, environment or context. Invalid: none of them

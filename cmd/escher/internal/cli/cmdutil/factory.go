@@ -1,17 +1,14 @@
 package cmdutil
 
 import (
-	"cmp"
 	"context"
-	"path/filepath"
-	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/api/contexts"
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -19,17 +16,18 @@ import (
 type Factory struct {
 	Outside
 
-	DirFlag, NamespaceFlag string
-	ContextName            string
-	flagAddress            etcdstore.Address
-	Format                 table.Format
-	Color                  colorMode
+	// Given is what the global flags say.
+	Given  contexts.Given
+	Format table.Format
+	Color  colorMode
+	// ShowLabels shows the labels in a table that is not wide.
+	ShowLabels bool
 
 	Opened controlplane.Store
 	// closeStore closes the store; nil means there is none.
 	closeStore func() error
-	// chosen is the context in use, once looked up.
-	chosen *chosenContext
+	// place is where the cluster is, once looked up.
+	place *contexts.Place
 }
 
 // First returns the first text that is not empty.
@@ -48,66 +46,29 @@ func (f *Factory) Dir() (dev.Dir, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := place.dir
-	if dir == "" {
-		home := f.Getenv("HOME")
-		if home == "" {
-			return "", types.Errorf(types.Invalid, "dir: is not given, and HOME is not set: give --dir")
-		}
-		dir = filepath.Join(home, ".local", "share", "escher")
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", types.Errorf(types.Invalid, "dir: %q: %w: give an absolute path", dir, err)
-	}
-	return dev.Dir(abs), nil
+	dir, err := place.Directory()
+	return dev.Dir(dir), err
 }
 
 // Namespace returns the namespace.
 func (f *Factory) Namespace() string {
-	named, fallback := "", ""
-	if c, err := f.context(); err == nil && c.flagged {
-		named = c.Namespace
-	} else if err == nil {
-		fallback = c.Namespace
-	}
-	return First(f.NamespaceFlag, named, f.Getenv("ESCHER_NAMESPACE"), fallback, dev.DefaultNamespace)
-}
-
-// place is where the cluster is: an address, or a directory.
-type place struct {
-	etcdstore.Address
-	dir string
-	// context is the one that it comes from, if any.
-	context string
-}
-
-// Place returns where the cluster is, by flags, environment and context, in this order. It is empty
-// without any of them: the cluster is in the default directory.
-func (f *Factory) Place() (place, error) {
-	c, err := f.context()
+	place, err := f.Place()
 	if err != nil {
-		return place{}, err
+		return First(f.Given.Namespace, f.Getenv(contexts.EnvNamespace), contexts.DefaultNamespace)
 	}
-	env := etcdstore.AddressFromEnv(f.Getenv)
-	given := place{Address: f.flagAddress.Or(env), dir: First(f.DirFlag, f.Getenv("ESCHER_DIR"))}
-	// The certificates of one cluster do not fit the endpoints of another: those of a context go
-	// with its own endpoints.
-	ofContext := place{Address: f.flagAddress.Or(env).Or(c.Address), dir: c.Dir, context: c.name}
-	switch {
-	case len(f.flagAddress.Endpoints) > 0:
-	case f.DirFlag != "":
-		given.Address = etcdstore.Address{}
-	case c.flagged:
-		ofContext.Address.Endpoints = c.Endpoints
-		return ofContext, nil
-	case len(env.Endpoints) > 0:
-	case given.dir != "":
-		given.Address = etcdstore.Address{}
-	case c.name != "":
-		return ofContext, nil
+	return place.Namespace
+}
+
+// Place returns where the cluster is.
+func (f *Factory) Place() (contexts.Place, error) {
+	if f.place == nil {
+		place, err := contexts.Find(f.Given, f.Getenv)
+		if err != nil {
+			return contexts.Place{}, err
+		}
+		f.place = &place
 	}
-	return given, nil
+	return *f.place, nil
 }
 
 // progressInterval is how often a watch without events asks for its progress.
@@ -126,29 +87,12 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	address, remedy := place.Address, "correct --endpoints, or start etcd there"
-	switch {
-	case place.context != "" && len(address.Endpoints) > 0:
-		remedy = "correct it with escher context set " + place.context + " --endpoints HOST:PORT, or start etcd there"
-	case len(address.Endpoints) == 0:
-		dir, err := f.Dir()
-		if err != nil {
-			return nil, err
-		}
-		address = etcdstore.Address{Endpoints: []string{dir.Endpoint()}}
-		remedy = "start it with escher dev --dir " + string(dir) + ", or name the directory of another with --dir or ESCHER_DIR"
-	}
-	cfg, err := address.Config()
-	if err != nil {
-		return nil, err
-	}
-	done := f.Progress("connecting to " + strings.Join(address.Endpoints, ","))
+	done := f.Progress("connecting to " + place.String())
 	defer done()
 	// A command that reads history waits for the progress of its watch.
-	cfg.Options = append(cfg.Options, etcdstore.WithProgressInterval(progressInterval))
-	store, err := etcdstore.Dial(ctx, cfg)
+	store, err := place.Dial(ctx, etcdstore.WithProgressInterval(progressInterval))
 	if err != nil {
-		return nil, types.Errorf(types.ClassOf(err), "%w: %s", err, cmp.Or(etcdstore.Remedy(err), types.Textf("%s", remedy)))
+		return nil, err
 	}
 	f.Opened, f.closeStore = store, store.Close
 	return store, nil
@@ -169,7 +113,11 @@ func (f *Factory) Client(ctx context.Context) (*controlplane.Client, error) {
 	}))
 }
 
-func (f *Factory) InTask() bool { return f.Getenv(tasksocket.EnvSocket) != "" }
+// InTask reports whether the command runs in a task, and asks its socket.
+func (f *Factory) InTask() bool {
+	place, err := f.Place()
+	return err == nil && place.Socket != ""
+}
 
 // Close closes the clients.
 func (f *Factory) Close() {

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/labels"
 )
 
 // inside is a client of the socket of the task in which the command runs.
@@ -22,10 +23,7 @@ func (i inside) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, 
 		Declare: s.Opts.Declare, Lifetime: s.Opts.Lifetime, Owner: s.Opts.Owner, Future: s.Opts.Future,
 	}
 	if !s.Here {
-		where := &tasksocket.Where{Nodes: s.Sel.Nodes, Available: s.Sel.Available, Cluster: s.Cluster, Labels: make(map[string]string)}
-		for _, l := range s.Sel.Labels {
-			where.Labels[l.Name] = l.Value
-		}
+		where := &tasksocket.Where{Nodes: s.Sel.Nodes, Available: s.Sel.Available, Cluster: s.Cluster, Labels: types.LabelMap(s.Sel.Labels)}
 		set.Where = where
 	}
 	res, err := i.socket.Set(ctx, set)
@@ -45,7 +43,7 @@ func (i inside) Launch(ctx context.Context, tasks ...controlplane.Submission) (c
 
 // LaunchJob submits a job.
 func (i inside) LaunchJob(ctx context.Context, job controlplane.Job) (controlplane.Launched, error) {
-	return i.launch(ctx, &tasksocket.Job{ID: job.ID, Name: job.Name}, job.Tasks)
+	return i.launch(ctx, &tasksocket.Job{ID: job.ID, Name: job.Name, Labels: types.LabelMap(job.Labels)}, job.Tasks)
 }
 
 func (i inside) launch(ctx context.Context, job *tasksocket.Job, tasks []controlplane.Submission) (controlplane.Launched, error) {
@@ -79,6 +77,18 @@ func nanos(t *time.Time) int64 {
 		return 0
 	}
 	return t.UnixNano()
+}
+
+// Selected returns the ids of tasks by their labels.
+func (i inside) Selected(ctx context.Context, by labels.Selector, live bool) ([]string, error) {
+	all, err := i.socket.Tasks(ctx)
+	var ids []string
+	for _, t := range all.Tasks {
+		if by.Matches(types.LabelsOf(t.Labels)) && !(live && t.Phase.Ended()) {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids, err
 }
 
 // Stop ends a task for good.

@@ -63,7 +63,7 @@ func Find(ctx context.Context, client *controlplane.Client, name string, kinds .
 		if len(found) > most {
 			texts = append(texts, "…")
 		}
-		return Named{}, types.Errorf(types.Invalid, "%q is ambiguous: give more of one of %s", name, strings.Join(texts, ", "))
+		return Named{}, types.Errorf(types.Invalid, "%q is ambiguous: write more of the name of one of %s", name, strings.Join(texts, ", "))
 	}
 	return Named{}, notFound(ctx, client, name, kinds)
 }
@@ -173,6 +173,25 @@ func TasksOf(ctx context.Context, client *controlplane.Client, targets []Named) 
 		}
 	}
 	return out, err
+}
+
+// OneTask returns the task that name names, by its id or name, or as the only task of a job. NotFound
+// and Invalid: see Find; Invalid also if the job has several tasks.
+func OneTask(ctx context.Context, client *controlplane.Client, name string) (controlplane.TaskState, error) {
+	found, err := Find(ctx, client, name, controlplane.Tasks, controlplane.Jobs)
+	if err != nil {
+		return controlplane.TaskState{}, err
+	}
+	tasks, err := TasksOf(ctx, client, []Named{found})
+	switch {
+	case err != nil:
+		return controlplane.TaskState{}, err
+	case len(tasks) == 0:
+		return controlplane.TaskState{}, types.Errorf(types.NotFound, "%s has no tasks any more: those that have ended are deleted after a while", found)
+	case len(tasks) > 1:
+		return controlplane.TaskState{}, types.Errorf(types.Invalid, "%q is a job of %d tasks: name one of them, such as %s: escher ps -a --job %s", name, len(tasks), tasks[0].ID, found.ID)
+	}
+	return tasks[0], nil
 }
 
 // IdsOf returns the ids of the named tasks or, outside of a task, of those of named jobs.

@@ -1,6 +1,7 @@
 package cmdutil
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -10,7 +11,8 @@ import (
 )
 
 // calledExactly returns the jobs with exactly that name, and the tasks without a job: those that
-// have not ended, or all if every one has. It returns all of found if none has that name.
+// have not ended or, if every one has, the one submitted last. It returns all of found if none has
+// that name.
 func calledExactly(ctx context.Context, client *controlplane.Client, name string, found []Named, kinds []controlplane.Kind) ([]Named, error) {
 	var exact []Named
 	for _, kind := range kinds {
@@ -31,11 +33,7 @@ func calledExactly(ctx context.Context, client *controlplane.Client, name string
 	case 1:
 		return exact, nil
 	}
-	live, err := notEnded(ctx, client, exact)
-	if len(live) == 0 {
-		live = exact
-	}
-	return live, err
+	return LivingOrLast(ctx, client, exact)
 }
 
 // IdsCalled returns the ids of the jobs, or of the tasks without a job, with a name: generated ids
@@ -57,15 +55,23 @@ func IdsCalled(ctx context.Context, client *controlplane.Client, kind controlpla
 	return ids, err
 }
 
-// notEnded returns those that have not ended: of jobs, those with a task that has not.
-func notEnded(ctx context.Context, client *controlplane.Client, all []Named) ([]Named, error) {
+// LivingOrLast returns those that have not ended, or else the one submitted last. A job ends with the
+// last of its tasks.
+func LivingOrLast(ctx context.Context, client *controlplane.Client, all []Named) ([]Named, error) {
 	tasks, _, err := client.Tasks(ctx)
-	live := make(map[Named]bool)
+	if err != nil {
+		return nil, err
+	}
+	lives, submitted := make(map[Named]bool), make(map[Named]int64)
 	for _, t := range tasks {
-		if !t.Phase().Ended() {
-			live[Named{Kind: controlplane.Tasks, ID: t.ID}] = true
-			live[Named{Kind: controlplane.Jobs, ID: t.Task.Job}] = true
+		for _, n := range []Named{{Kind: controlplane.Tasks, ID: t.ID}, {Kind: controlplane.Jobs, ID: t.Task.Job}} {
+			lives[n] = lives[n] || !t.Phase().Ended()
+			submitted[n] = max(submitted[n], t.Task.Submitted)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(n Named) bool { return !live[n] }), err
+	if live := slices.DeleteFunc(slices.Clone(all), func(n Named) bool { return !lives[n] }); len(live) > 0 {
+		return live, nil
+	}
+	last := slices.MaxFunc(all, func(a, b Named) int { return cmp.Compare(submitted[a], submitted[b]) })
+	return []Named{last}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/labels"
 )
 
 // Tasks is what can be done outside and inside a task alike.
@@ -18,6 +19,9 @@ type Tasks interface {
 	LaunchJob(ctx context.Context, job controlplane.Job) (controlplane.Launched, error)
 	Wait(ctx context.Context, until controlplane.Until, ids ...string) (map[string]types.Status, error)
 	Stop(ctx context.Context, id string, opts controlplane.StopOptions) error
+	// Selected returns the ids of the tasks with some labels; with live, only of those that have not
+	// ended.
+	Selected(ctx context.Context, by labels.Selector, live bool) ([]string, error)
 }
 
 // SetRequest is a resource to be set.
@@ -35,7 +39,7 @@ type SetRequest struct {
 // etcd outside.
 func (f *Factory) Tasks(ctx context.Context) (Tasks, error) {
 	if f.InTask() {
-		return inside{tasksocket.NewClient(f.Getenv(tasksocket.EnvSocket))}, nil
+		return inside{tasksocket.NewClient(f.place.Socket)}, nil
 	}
 	client, err := f.Client(ctx)
 	if err != nil {
@@ -54,6 +58,18 @@ func (o Direct) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, 
 		where = controlplane.InCluster()
 	}
 	return o.SetResource(ctx, s.Name, s.Capacity, where, s.Opts)
+}
+
+// Selected returns the ids of tasks by their labels.
+func (o Direct) Selected(ctx context.Context, by labels.Selector, live bool) ([]string, error) {
+	var ids []string
+	_, err := o.EachTask(ctx, func(t controlplane.TaskState) error {
+		if by.Matches(t.Task.Labels) && !(live && t.Phase().Ended()) {
+			ids = append(ids, t.ID)
+		}
+		return nil
+	})
+	return ids, err
 }
 
 // State reads the state of the cluster.

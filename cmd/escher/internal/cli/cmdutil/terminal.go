@@ -32,7 +32,11 @@ func (f *Factory) TerminalSize(stream any) (width, height int, ok bool) {
 // Output returns where and how to print rows.
 func (f *Factory) Output() table.Output {
 	width, _, terminal := f.TerminalSize(f.Out)
-	return table.Output{To: f.Raw(), Format: f.Format, Color: f.colored(terminal), Width: width}
+	out := table.Output{To: f.Raw(), Format: f.Format, Color: f.colored(terminal), Width: width}
+	if f.ShowLabels {
+		out.Also = []string{"labels"}
+	}
+	return out
 }
 
 // colored reports whether phases are colored: see https://no-color.org.

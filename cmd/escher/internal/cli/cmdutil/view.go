@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/writers"
 )
 
 // ReadView reads ranges of keys, all at one revision.
@@ -30,7 +31,7 @@ func ReadView(ctx context.Context, store controlplane.Store, prefixes ...string)
 // WholeView reads everything except the specs, which are large.
 func WholeView(ctx context.Context, store controlplane.Store) (*cluster.View, error) {
 	var prefixes []string
-	for _, a := range controlplane.AccessTable() {
+	for _, a := range writers.Table() {
 		if a.Kind != controlplane.Specs {
 			prefixes = append(prefixes, controlplane.Prefix(a.Kind))
 		}

@@ -19,10 +19,10 @@ import (
 const cpHelp = `Copies files and directories between a running task and this machine. Write a path in a
 task as TASK:PATH, and a path here that has a colon with ./ before it.
 
-  escher cp TASK:/data/result.csv .       into an existing directory
-  escher cp ./model TASK:/models/new      a directory, under a new name
-  escher cp ./model/. TASK:/models        the contents of it
-  escher cp TASK:/data - | tar -t         as a tar archive; - also reads one
+  escher cp web:/data/result.csv .       into an existing directory
+  escher cp ./model web:/models/new      a directory, under a new name
+  escher cp ./model/. web:/models        the contents of it
+  escher cp web:/data - | tar -t         as a tar archive; - also reads one
 
 Files keep their modes. They belong to the user of this command, or to root in a task;
 with -a they keep their owners. Links are copied as links, unless -L is given.`

@@ -1,15 +1,10 @@
-// Package container holds the commands that reach into containers: exec, cp.
+// Package container holds the commands that reach into containers: exec, cp, kill, port-forward.
 package container
 
 import (
 	"context"
-	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/run"
@@ -22,12 +17,9 @@ import (
 const execHelp = `Runs another command in the container of a running task, and ends with its exit code. If
 escher exec ends first, the command in the container is killed.
 
-  escher exec TASK -- ls /data
-  escher exec -it TASK -- sh               a shell
-  escher exec -i TASK -- tar -x < FILES    with an input`
-
-// exitNotFound is the exit code of shells for an unknown command.
-const exitNotFound = 127
+  escher exec web -- ls /data
+  escher exec -it web -- sh                  a shell
+  escher exec -i web -- tar -x < files.tar   with an input`
 
 // execFlags say how to run a command.
 type execFlags struct {
@@ -39,7 +31,7 @@ type execFlags struct {
 // NewExec returns the command that runs commands in containers.
 func NewExec(f *cmdutil.Factory) *cobra.Command {
 	var flags execFlags
-	cmd := &cobra.Command{
+	cmd := cmdutil.EndsWithTask(&cobra.Command{
 		Use:   "exec TASK -- COMMAND...",
 		Short: "Run a command in the container of a task",
 		Long:  execHelp,
@@ -59,7 +51,7 @@ func NewExec(f *cmdutil.Factory) *cobra.Command {
 			}
 			return flags.run(cmd.Context(), f, args[0], command)
 		},
-	}
+	}, "")
 	set := cmd.Flags()
 	// Flags after the task belong to the command.
 	set.SetInterspersed(false)
@@ -67,7 +59,7 @@ func NewExec(f *cmdutil.Factory) *cobra.Command {
 	set.BoolVarP(&flags.tty, "tty", "t", false, "give it a terminal")
 	set.StringArrayVarP(&flags.env, "env", "e", nil, "NAME=value, or NAME for its value here, added to the environment of the task; repeat for several")
 	set.StringVarP(&flags.dir, "workdir", "w", "", "working directory; default: that of the task")
-	set.StringVarP(&flags.user, "user", "u", "", "uid[:gid], or a name of the image; default: that of the task")
+	set.StringVarP(&flags.user, "user", "u", "", "uid[:gid], or the name of a user in the image; default: that of the task")
 	return cmd
 }
 
@@ -94,15 +86,16 @@ func (e *execFlags) run(ctx context.Context, f *cmdutil.Factory, name string, co
 		p.Resize = sizes
 	}
 	code, err := on.client.Exec(ctx, on.ns, on.id, on.attempt, p)
-	if types.Is(err, types.NotFound) {
-		// Scripts expect the exit code of a shell here.
+	switch {
+	case types.Is(err, types.NotFound):
 		f.Tell("%v", err)
-		return cmdutil.Ended{Code: exitNotFound}
-	}
-	if err != nil {
+		return cmdutil.Ended{Code: cmdutil.ExitNotFound}
+	case types.Is(err, types.Invalid):
+		f.Tell("%v", err)
+		return cmdutil.Ended{Code: cmdutil.ExitCannotRun}
+	case err != nil:
 		return err
-	}
-	if code != 0 {
+	case code != 0:
 		return cmdutil.Ended{Code: code}
 	}
 	return nil
@@ -115,52 +108,15 @@ func (e *execFlags) terminal(f *cmdutil.Factory, p *nodeagent.Process) (restore 
 	}
 	raw := func() {}
 	if e.input {
-		if raw, err = makeRaw(f.In); err != nil {
+		if raw, err = f.RawInput(); err != nil {
 			return nil, nil, err
 		}
 	}
-	size := make(chan nodeagent.Size, 1)
-	if width, height, ok := f.TerminalSize(f.Out); ok {
-		size <- nodeagent.Size{Width: uint16(width), Height: uint16(height)}
-	}
-	changed := make(chan os.Signal, 1)
-	signal.Notify(changed, syscall.SIGWINCH)
-	done := make(chan struct{})
-	go func() {
-		defer close(size)
-		for {
-			select {
-			case <-changed:
-			case <-done:
-				return
-			}
-			if width, height, ok := f.TerminalSize(f.Out); ok {
-				select {
-				case size <- nodeagent.Size{Width: uint16(width), Height: uint16(height)}:
-				case <-done:
-					return
-				}
-			}
-		}
-	}()
+	sizes, stop := f.TerminalSizes()
 	return func() {
-		signal.Stop(changed)
-		close(done)
+		stop()
 		raw()
-	}, size, nil
-}
-
-// makeRaw makes a terminal pass on keys unchanged, until restore is called.
-func makeRaw(in io.Reader) (restore func(), err error) {
-	file, ok := in.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return nil, types.Errorf(types.Invalid, "tty: the input is no terminal: leave -t out")
-	}
-	before, err := term.MakeRaw(int(file.Fd()))
-	if err != nil {
-		return nil, types.Errorf(types.Precondition, "tty: %w: leave -t out", err)
-	}
-	return func() { _ = term.Restore(int(file.Fd()), before) }, nil // There is no remedy.
+	}, sizes, nil
 }
 
 // onTask is the attempt of a running task, with the client of its node.
@@ -176,22 +132,23 @@ func runningTask(f *cmdutil.Factory, ctx context.Context, name string) (onTask, 
 	if err != nil {
 		return onTask{}, err
 	}
-	t, err := client.Status(ctx, name)
+	t, err := cmdutil.OneTask(ctx, client, name)
 	if err != nil {
 		return onTask{}, err
 	}
 	if t.Phase() != types.Running {
-		return onTask{}, notRunning(&t)
+		return onTask{}, notRunning(&t, "enter")
 	}
 	c, err := f.Node(ctx, t.Status.Node)
 	return onTask{client: c, ns: client.Namespace(), id: t.ID, attempt: t.Attempt()}, err
 }
 
-// notRunning describes the state of a task that should run, and what to do.
-func notRunning(t *controlplane.TaskState) error {
+// notRunning describes the state of a task that should run, and what to do. verb is the failed
+// action.
+func notRunning(t *controlplane.TaskState, verb string) error {
 	remedy := "escher wait --until running " + t.ID + " returns when it runs; escher why " + t.ID + " says what it waits for"
 	if t.Phase().Ended() {
 		remedy = "what it wrote is in escher logs " + t.ID
 	}
-	return types.Errorf(types.Precondition, "enter task %s: it does not run, it is %s: %s", t.ID, t.Phase(), remedy)
+	return types.Errorf(types.Precondition, "%s task %s: it does not run, it is %s: %s", verb, t.ID, t.Phase(), remedy)
 }

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -24,8 +25,8 @@ type history struct {
 }
 
 // readHistory reads the history in the store, and the earlier past from the statuses of tasks.
-func readHistory(ctx context.Context, client *controlplane.Client) (*history, error) {
-	h := &history{reader: newEventReader(client.Namespace())}
+func readHistory(ctx context.Context, client *controlplane.Client, labels *cmdutil.Selection) (*history, error) {
+	h := &history{reader: newEventReader(client.Namespace(), labels)}
 	store := client.Store()
 	page, err := store.List(ctx, controlplane.ListOptions{Key: controlplane.EpochKey()})
 	if err != nil {
@@ -66,7 +67,7 @@ func oldestRevision(ctx context.Context, store controlplane.Store, newest int64)
 // before reads the state of tasks at the beginning of the history.
 func (h *history) before(ctx context.Context, client *controlplane.Client) error {
 	ns := client.Namespace()
-	for _, kind := range []controlplane.Kind{controlplane.Tasks, controlplane.Statuses} {
+	for _, kind := range []controlplane.Kind{controlplane.Jobs, controlplane.Tasks, controlplane.Statuses} {
 		kvs, _, err := controlplane.ListAll(ctx, client.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(kind, ns), Revision: h.oldest})
 		if types.Is(err, types.Compacted) {
 			return types.Errorf(types.Unavailable, "read the history: it was shortened meanwhile: try again")
@@ -76,11 +77,19 @@ func (h *history) before(ctx context.Context, client *controlplane.Client) error
 		}
 		for _, kv := range kvs {
 			k, _ := controlplane.Parse(kv.Key)
+			if kind == controlplane.Jobs {
+				var j types.Job
+				if controlplane.Read(kv, &j) {
+					h.reader.choose("job", k.ID, j.Labels)
+				}
+				continue
+			}
 			if kind == controlplane.Tasks {
 				var t types.Task
 				if !controlplane.Read(kv, &t) {
 					continue
 				}
+				h.reader.choose("task", k.ID, t.Labels)
 				h.rows = append(h.rows, eventRow{Time: unix(t.Submitted), Kind: "task", ID: k.ID, Event: "submitted"})
 				continue
 			}

@@ -27,23 +27,28 @@ For one task it also lists the steps on its nodes: such as pulled and started. W
 follows new events until interrupted, or until that task has ended.
 
   escher events --since 10m
-  escher events -f TASK`
+  escher events -f -l team=vision    of tasks and jobs with this label
+  escher events -f web`
 
 // eventFlags say which events to list.
 type eventFlags struct {
 	follow bool
 	since  time.Duration
+	labels cmdutil.Selection
 }
 
 // NewEvents returns the command that lists events.
 func NewEvents(f *cmdutil.Factory) *cobra.Command {
 	var flags eventFlags
 	cmd := &cobra.Command{
-		Use:   "events [TASK|JOB]",
+		Use:   "events [TASK|JOB|-l LABELS]",
 		Short: "List events, and with -f follow new ones",
 		Long:  eventsHelp,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := flags.labels.Args(cobra.ArbitraryArgs)(cmd, args); err != nil {
+				return err
+			}
 			if len(args) > 1 {
 				return types.Errorf(types.Invalid, "argument: %q is one too many: %s", args[1], cmdutil.Usage(cmd))
 			}
@@ -53,6 +58,7 @@ func NewEvents(f *cmdutil.Factory) *cobra.Command {
 			return flags.run(cmd.Context(), f, args)
 		},
 	}
+	flags.labels.AddSelector(cmd, cmdutil.TaskLabels, "only those of tasks and jobs")
 	cmd.Flags().BoolVarP(&flags.follow, "follow", "f", false, "follow new events")
 	cmd.Flags().DurationVar(&flags.since, "since", time.Hour, "age of the oldest event to list; 0 means all")
 	return cmd
@@ -72,16 +78,20 @@ func (e *eventFlags) run(ctx context.Context, f *cmdutil.Factory, args []string)
 			return err
 		}
 	}
-	h, err := readHistory(ctx, client)
+	h, err := readHistory(ctx, client, &e.labels)
 	if err != nil {
 		return err
 	}
+	l.selected = h.reader.selected
 	rows := l.pick(h.rows)
 	if l.single != "" {
 		rows = append(rows, l.ofNodes(ctx)...)
 	}
 	slices.SortStableFunc(rows, func(a, b eventRow) int { return a.Time.Compare(b.Time) })
 	if !e.follow {
+		if len(rows) == 0 && l.selected != nil {
+			e.labels.TellNone(f, "event of a task")
+		}
 		return cmdutil.Print(f, rows)
 	}
 	ctx, stop := f.WhileWritable(ctx)
@@ -107,6 +117,8 @@ type eventList struct {
 	ids    map[string]bool
 	job    string
 	single string
+	// selected are the objects that a selector selects; nil without one.
+	selected map[object]bool
 
 	mu sync.Mutex
 	// seen is how many events of each attempt of the single task were shown.
@@ -136,6 +148,9 @@ func (l *eventList) only(ctx context.Context, name string) error {
 func (l *eventList) wanted(r eventRow) bool {
 	if !r.Time.IsZero() && r.Time.Before(l.since) {
 		return false
+	}
+	if l.selected != nil {
+		return l.selected[object{r.Kind, r.ID}]
 	}
 	if l.ids == nil {
 		return true

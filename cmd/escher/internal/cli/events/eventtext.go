@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
@@ -65,12 +66,29 @@ type eventReader struct {
 	ns string
 	// statuses are those seen last, alive the alive nodes.
 	statuses map[string]types.Status
-	// collects are the tasks with a grant that accumulates.
+	// collects are the tasks with a grant that collects.
 	collects map[string]bool
+	// labels selects tasks and jobs, and selected are those that it selects; nil means all.
+	labels   *cmdutil.Selection
+	selected map[object]bool
 }
 
-func newEventReader(ns string) *eventReader {
-	return &eventReader{ns: ns, statuses: make(map[string]types.Status), collects: make(map[string]bool)}
+// object is a task or job.
+type object struct{ kind, id string }
+
+func newEventReader(ns string, labels *cmdutil.Selection) *eventReader {
+	r := &eventReader{ns: ns, statuses: make(map[string]types.Status), collects: make(map[string]bool), labels: labels}
+	if !labels.IsZero() {
+		r.selected = make(map[object]bool)
+	}
+	return r
+}
+
+// choose notes whether a task or job is selected.
+func (r *eventReader) choose(kind, id string, labels []types.Label) {
+	if r.selected != nil && r.labels.Matches(labels) {
+		r.selected[object{kind, id}] = true
+	}
 }
 
 // read returns the row of a change, nil for a change without an event.
@@ -97,7 +115,7 @@ func (r *eventReader) row(k controlplane.Key, e controlplane.Event) (*eventRow, 
 	case controlplane.Statuses:
 		return r.Status(k, e)
 	case controlplane.Jobs:
-		return job(k, e, created)
+		return r.job(k, e, created)
 	case controlplane.Alive:
 		if e.Delete {
 			return &eventRow{Kind: "node", ID: k.Node, Node: k.Node, Event: "is lost: its session has ended"}, nil
@@ -156,6 +174,7 @@ func (r *eventReader) task(k controlplane.Key, e controlplane.Event, created boo
 	if err := types.Decode(e.Value, &t); err != nil {
 		return nil, err
 	}
+	r.choose("task", k.ID, t.Labels)
 	switch {
 	case created:
 		return &eventRow{Kind: "task", ID: k.ID, Time: unix(t.Submitted), Event: "submitted"}, nil
@@ -236,7 +255,7 @@ func steps(id string, s types.Status) []eventRow {
 	return rows
 }
 
-func job(k controlplane.Key, e controlplane.Event, created bool) (*eventRow, error) {
+func (r *eventReader) job(k controlplane.Key, e controlplane.Event, created bool) (*eventRow, error) {
 	if e.Delete {
 		return &eventRow{Kind: "job", ID: k.ID, Event: "removed"}, nil
 	}
@@ -244,6 +263,7 @@ func job(k controlplane.Key, e controlplane.Event, created bool) (*eventRow, err
 	if err := types.Decode(e.Value, &j); err != nil || !created {
 		return nil, err
 	}
+	r.choose("job", k.ID, j.Labels)
 	return &eventRow{Kind: "job", ID: k.ID, Event: "complete, with " + words.Count(j.Tasks, "task")}, nil
 }
 

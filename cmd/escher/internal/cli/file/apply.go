@@ -3,8 +3,11 @@ package file
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,17 +20,24 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 const applyHelp = `Creates or updates the objects in a file, and leaves alone those that are as described.
 It sets resources, creates reservations and declares shared policies. It finds a task or
 job by its name. One that is as described stays, whether it waits, runs or has ended by
 itself. One that is absent or was stopped is launched. One that differs is replaced, with
---replace.
+--replace: all at once, or one task after the other if the job has an update. Only the
+missing tasks of a job with a larger count are added, and its others are left alone.
 
-  escher plan -f app.yaml                                the changes to make
-  escher apply -f app.yaml --if-revision 4711-9f86d081   make them, unless an object has changed`
+  escher plan -f app.yaml               the changes to make, and a revision
+  escher apply -f app.yaml              make them
+  escher apply -f app.yaml --replace    also launch again what differs
+
+With --if-revision and the revision that plan printed, it is refused if an object has
+changed since.`
 
 // NewApply returns the command that creates and updates the objects in a file.
 func NewApply(f *cmdutil.Factory) *cobra.Command {
@@ -54,11 +64,37 @@ func NewApply(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			done := f.Progress("applying")
-			d, err := performed(ctx, client, docs, opts)
-			done()
+			workdirs, err := PackWorkdirs(ctx, f, file, docs)
 			if err != nil {
 				return err
+			}
+			done := sync.OnceFunc(f.Progress("applying"))
+			p := performer{client: client, docs: docs, opts: opts}
+			p.send = sync.OnceValue(func() error {
+				done() // It has a progress of its own.
+				return workdirs.Send(ctx, f)
+			})
+			p.told = func(s apply.Step) {
+				done()
+				f.Tell("%s", s)
+			}
+			p.may = func(surplus []string) (bool, error) {
+				if _, _, terminal := f.TerminalSize(f.In); !terminal {
+					return false, nil
+				}
+				done()
+				return f.Ask(fmt.Sprintf("Stop %s, which the file no longer describes?", words.List(surplus, 3)))
+			}
+			d, placed, err := p.perform(ctx)
+			done()
+			if err != nil {
+				if p.updates && ctx.Err() != nil {
+					f.ProgressLine("%s", err)
+				}
+				return err
+			}
+			if n, example := impossible(placed); n > 0 {
+				f.Tell("warning: %d of the tasks can never run on the nodes that there are: %s: add nodes, or change the file and apply it with --replace", n, strings.TrimSuffix(example, "."))
 			}
 			return cmdutil.Print(f, changeRows(d, true))
 		},
@@ -76,19 +112,59 @@ func addReplace(cmd *cobra.Command, opts *apply.Options) {
 // maxDecisions bounds how often apply decides again after a concurrent change.
 const maxDecisions = 5
 
-// performed decides and commits. After a concurrent change, such as another apply of the same file,
-// it decides again, unless the revision to go by is given.
-func performed(ctx context.Context, client *controlplane.Client, docs []manifest.Document, opts apply.Options) (*apply.Decision, error) {
+// performer decides and commits.
+type performer struct {
+	client *controlplane.Client
+	docs   []manifest.Document
+	opts   apply.Options
+	// send sends the directories of the tasks, before any is launched.
+	send func() error
+	// told hears of the steps of updates.
+	told func(apply.Step)
+	// may reports whether surplus tasks may be stopped.
+	may func(surplus []string) (bool, error)
+	// updates reports whether the last decision updates jobs, which takes time.
+	updates bool
+}
+
+// perform decides and commits, and says which tasks can never run. After a concurrent change, such as
+// another apply of the same file, it decides again, unless the revision to go by is given.
+func (p *performer) perform(ctx context.Context) (*apply.Decision, []placementRow, error) {
 	for try := 1; ; try++ {
-		d, _, err := decide(ctx, client, docs, opts)
+		d, view, err := decide(ctx, p.client, p.docs, p.opts)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		err = d.Perform(ctx, client)
-		if !types.Is(err, types.Conflict) || opts.If.Revision != 0 || try == maxDecisions {
-			return d, err
+		if surplus := d.Surplus(); len(surplus) > 0 {
+			if p.opts.Replace, err = p.may(surplus); err != nil {
+				return nil, nil, err
+			}
+			if p.opts.Replace {
+				continue
+			}
+		}
+		if launches(d) && d.Blocked() == nil {
+			if err := p.send(); err != nil {
+				return nil, nil, err
+			}
+		}
+		d.Told, p.updates = p.told, slices.ContainsFunc(d.Changes, func(c apply.Change) bool { return c.Action == apply.Update })
+		err = d.Perform(ctx, p.client)
+		if !types.Is(err, types.Conflict) || p.opts.If.Revision != 0 || try == maxDecisions {
+			if err != nil {
+				return nil, nil, err
+			}
+			placed, _ := placements(view, p.client.Namespace(), d.Changes, time.Now(), explain.Impossible) // without a prediction there is no warning
+			return d, placed, nil
 		}
 	}
+}
+
+// launches reports whether a decision launches tasks.
+func launches(d *apply.Decision) bool {
+	return slices.ContainsFunc(d.Changes, func(c apply.Change) bool {
+		return c.Action == apply.Launch || c.Action == apply.Replace || c.Action == apply.Update
+	})
 }
 
 // decide compares documents with the cluster. It returns the view it used.
@@ -98,7 +174,7 @@ func decide(ctx context.Context, client *controlplane.Client, docs []manifest.Do
 		return nil, nil, err
 	}
 	if opts.If.Revision > view.Revision {
-		return nil, nil, types.Errorf(types.Invalid, "if-revision: %d has not been yet, as the cluster is at %d: give the revision that escher plan said, or leave it out", opts.If.Revision, view.Revision)
+		return nil, nil, types.Errorf(types.Invalid, "if-revision: %d is in the future, as the cluster is at %d: give the revision that escher plan printed, or leave it out", opts.If.Revision, view.Revision)
 	}
 	specs := func(digest string) (*types.Spec, error) { return client.Spec(ctx, digest) }
 	d, err := apply.Decide(view, client.Namespace(), specs, docs, time.Now(), opts)
@@ -157,13 +233,18 @@ func (c changeRow) action() string {
 		return "reserved"
 	case apply.Declare:
 		return "declared"
+	case apply.Update:
+		return "updated"
 	}
 	return string(c.Action)
 }
 
 func (c changeRow) note() string {
 	var parts []string
-	if c.Note != "" {
+	switch {
+	case c.InPlace != nil:
+		parts = append(parts, inPlaceText(c.InPlace, c.done))
+	case c.Note != "":
 		parts = append(parts, c.Note)
 	}
 	if len(c.Stops) > 0 {

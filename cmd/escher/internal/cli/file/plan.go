@@ -19,7 +19,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/apply"
-	"github.com/escher-sched/escher/esl/room"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
@@ -29,7 +29,10 @@ the present cluster, the resources that waiting tasks lack, and what the policie
 job add to it. It changes nothing. Tasks that apply would stop still hold their capacity.
 
 The exit code is 0 if apply can do all of it, even if tasks wait at first. It is 6 if a
-task can never run on the present nodes, or if apply would be refused.`
+task can never run on the present nodes, or if apply would be refused.
+
+  escher plan -f app.yaml
+  escher plan -f app.yaml --replace     what differs would be launched again`
 
 // NewPlan returns the command that shows what apply would do.
 func NewPlan(f *cmdutil.Factory) *cobra.Command {
@@ -43,6 +46,9 @@ func NewPlan(f *cmdutil.Factory) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			docs, err := ReadManifest(f, file)
 			if err != nil {
+				return err
+			}
+			if _, err := PackWorkdirs(cmd.Context(), f, file, docs); err != nil {
 				return err
 			}
 			p, err := newPlanned(cmd.Context(), f, docs, opts)
@@ -67,6 +73,8 @@ type planned struct {
 	Placements []placementRow `json:"placements"`
 	// Closed names the exhausted budget of the namespace: apply cannot add anything then.
 	Closed string `json:"closed,omitempty"`
+	// Notes say which commands are arguments of an entry point.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // placementRow is where tasks of one document would be placed: those with the same result.
@@ -107,15 +115,19 @@ func newPlanned(ctx context.Context, f *cmdutil.Factory, docs []manifest.Documen
 		return nil, err
 	}
 	p := &planned{Decision: d}
-	if p.Placements, err = placements(view, client.Namespace(), d.Changes, time.Now()); err != nil {
+	if p.Placements, err = placements(view, client.Namespace(), d.Changes, time.Now(), explain.Plan); err != nil {
 		return nil, err
 	}
+	p.Notes = p.programNotes(ctx, f, client)
 	p.Closed, err = policy.ClosedText(ctx, client)
 	return p, err
 }
 
-// placements asks the scheduler where the tasks of changes would be placed.
-func placements(view *cluster.View, ns string, changes []apply.Change, now time.Time) ([]placementRow, error) {
+// prediction is explain.Plan, or explain.Impossible.
+type prediction func(*cluster.View, []controlplane.Submission, string, time.Time) ([]explain.Placement, error)
+
+// placements predicts where the tasks of changes would be placed.
+func placements(view *cluster.View, ns string, changes []apply.Change, now time.Time, predict prediction) ([]placementRow, error) {
 	var subs []controlplane.Submission
 	var of []*apply.Change
 	for i := range changes {
@@ -127,7 +139,7 @@ func placements(view *cluster.View, ns string, changes []apply.Change, now time.
 	if len(subs) == 0 {
 		return rows, nil
 	}
-	placed, err := explain.Plan(view, subs, ns, now)
+	placed, err := predict(view, subs, ns, now)
 	if err != nil {
 		return nil, err
 	}
@@ -161,13 +173,16 @@ func plannedWhy(c *apply.Change, x *why.Explanation) *why.Explanation {
 	if id == "" {
 		return &e
 	}
+	kinds := builtin.Kinds()
 	for i, name := range esl.Labels(policies) {
 		prefix := id + "." + name
 		if policy.MadeUnder(prefix, e.Unmet) {
-			e.Suggestion = types.Textf("Policy %s sees to that once it is submitted.", name)
+			e.Suggestion = types.Textf("Policy %s does that once the job is submitted.", name)
 		}
-		if (policies[i].Kind == room.Preempt{}.Kind()) && !e.Infeasible {
-			e.Suggestion = types.Textf("Policy preempt evicts tasks of lower priority for it once it is submitted, if it fits then.")
+		if kind := kinds[policies[i].Kind]; kind != nil && !e.Infeasible {
+			if frees := esl.Describe(kind()).Frees; frees != "" {
+				e.Suggestion = types.Textf("Policy %s %s once it is submitted, if it fits then.", name, frees)
+			}
 		}
 	}
 	for _, shared := range policy.RefersTo(&types.Policies{Job: id, Policies: policies}) {
@@ -204,6 +219,11 @@ func (p *planned) print(f *cmdutil.Factory, again string) error {
 	if p.Closed != "" && f.Format != table.Name {
 		fmt.Fprintf(f.Out, "\n%s\n", table.Line(p.Closed))
 	}
+	for _, note := range p.Notes {
+		if f.Format != table.Name {
+			fmt.Fprintf(f.Out, "\nnote: %s\n", table.Line(note))
+		}
+	}
 	err := p.problem()
 	if err == nil && f.Format != table.Name {
 		fmt.Fprintf(f.Out, "\nDo it with: %s\n", again)
@@ -237,17 +257,22 @@ func (p *planned) problem() error {
 	if err := p.Blocked(); err != nil {
 		return types.Errorf(types.Precondition, "plan: %w", err)
 	}
-	never, example := 0, ""
-	for _, r := range p.Placements {
+	if never, example := impossible(p.Placements); never > 0 {
+		return types.Errorf(types.Precondition, "plan: %d of the tasks can never run on the nodes that there are: %s", never, example)
+	}
+	return nil
+}
+
+// impossible returns the number of tasks that can never run on the present nodes, and why one of
+// them cannot.
+func impossible(placed []placementRow) (n int, example string) {
+	for _, r := range placed {
 		if r.Why != nil && r.Why.Infeasible {
-			if never == 0 {
+			if n == 0 {
 				example = slashed(r.Kind, r.Name) + ": " + r.Why.Summary
 			}
-			never += r.Tasks
+			n += r.Tasks
 		}
 	}
-	if never == 0 {
-		return nil
-	}
-	return types.Errorf(types.Precondition, "plan: %d of the tasks can never run on the nodes that there are: %s", never, example)
+	return n, example
 }

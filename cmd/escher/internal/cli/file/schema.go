@@ -13,7 +13,11 @@ func NewSchema(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the files for submit, apply and plan",
-		Args:  cmdutil.Exactly(),
+		Long: `Prints the JSON Schema of the files for submit, apply and plan, by which editors complete
+and check them.
+
+  escher schema > escher.schema.json`,
+		Args: cmdutil.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			text, err := manifest.Schema(policy.KnownPolicies())
 			if err == nil {

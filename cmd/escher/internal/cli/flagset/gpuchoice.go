@@ -38,7 +38,7 @@ func (g *GpuChoice) request() (*types.DeviceRequest, error) {
 	}
 	var err error
 	if g.flags.Changed("gpu-memory") {
-		if r.MinMemory, err = types.ParseDeviceMemory(g.memory); err != nil {
+		if r.MinMemory, err = types.ParseSize(g.memory); err != nil {
 			return nil, types.Errorf(types.Invalid, "gpu-memory: %w", err)
 		}
 	}

@@ -3,9 +3,13 @@ package flagset
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
 )
@@ -13,31 +17,66 @@ import (
 // IsolationFlags are the limits and rights of a task.
 type IsolationFlags struct {
 	pids            int
+	burst           bool
 	cpuLimit        string
 	capAdd, capDrop []string
 	readOnly        bool
 	privileged      bool
 	socket          string
+	shm             string
+	tmpfs, ulimits  []string
 }
 
-func (i *IsolationFlags) Add(flags *pflag.FlagSet) {
-	flags.IntVar(&i.pids, "pids-limit", 0, "most processes and threads it may have; 0 means the default of its node")
-	flags.StringVar(&i.cpuLimit, "cpu-limit", "", "none: use idle cpu too (default: no more than --cpu)")
+func (i *IsolationFlags) Add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVar(&i.pids, "pids-limit", 0, "most processes and threads it may have (default: that of its node)")
+	cmdutil.Preset(flags, "pids-limit", "", "give 1 or more, or leave it out for the default of its node")
+	flags.BoolVar(&i.burst, "cpu-burst", false, "use idle cpu too, beyond --cpu")
+	flags.StringVar(&i.cpuLimit, "cpu-limit", "", "")
+	_ = flags.MarkHidden("cpu-limit") // its name until --cpu-burst; it is there
 	flags.StringArrayVar(&i.capAdd, "cap-add", nil, "capability to add, such as NET_ADMIN; most only where the node allows it; repeat for several")
 	flags.StringArrayVar(&i.capDrop, "cap-drop", nil, "capability to drop, or ALL; repeat for several")
 	flags.BoolVar(&i.readOnly, "read-only", false, "make the files of its image read-only; see --scratch")
 	flags.StringVar(&i.socket, "socket", "", "what it may do through its task socket: namespace, self or none (default: namespace)")
 	flags.BoolVar(&i.privileged, "privileged", false, "grant the rights of the node's root user; only where the node allows it")
+	flags.StringVar(&i.shm, "shm-size", "", "size of its shared memory, /dev/shm, such as 8Gi (default: half of --memory, or 64Mi without)")
+	flags.StringArrayVar(&i.tmpfs, "tmpfs", nil, "PATH[:size=64Mi]: file system in memory (default size: that of --shm-size); repeat for several")
+	flags.StringArrayVar(&i.ulimits, "ulimit", nil, "NAME=SOFT[:HARD]: limit of each process, such as memlock=-1, which means none; repeat for several")
 }
 
 // Isolate copies the flags to out.
-func (i *IsolationFlags) Isolate(out *types.Spec) error {
+func (i *IsolationFlags) Isolate(f *cmdutil.Factory, out *types.Spec) error {
+	if i.cpuLimit == string(types.CPUNone) {
+		f.Tell("--cpu-limit none is --cpu-burst now; the former flag goes with the next release")
+	}
+	if i.burst {
+		i.cpuLimit = string(types.CPUNone)
+	}
 	out.Pids, out.CPULimit, out.ReadOnlyRoot, out.Privileged = i.pids, types.CPULimit(i.cpuLimit), i.readOnly, i.privileged
 	var err, err2, err3 error
 	out.Socket, err3 = types.ParseSocket(i.socket)
 	out.CapAdd, err = parseCapabilities("cap-add", i.capAdd)
 	out.CapDrop, err2 = parseCapabilities("cap-drop", i.capDrop)
-	return errors.Join(err, err2, err3)
+	return errors.Join(err, err2, err3, i.memory(out))
+}
+
+// memory copies the flags about memory and limits of processes to out.
+func (i *IsolationFlags) memory(out *types.Spec) error {
+	var errs []error
+	if i.shm != "" {
+		size, err := types.ParseShm(i.shm)
+		out.Shm, errs = size, append(errs, err)
+	}
+	for _, text := range i.tmpfs {
+		f, err := types.ParseTmpfs(text)
+		out.Tmpfs, errs = append(out.Tmpfs, f), append(errs, err)
+	}
+	for _, text := range i.ulimits {
+		u, err := types.ParseUlimit(text)
+		out.Ulimits, errs = append(out.Ulimits, u), append(errs, err)
+	}
+	slices.SortStableFunc(out.Ulimits, func(a, b types.Ulimit) int { return strings.Compare(a.Name, b.Name) })
+	return errors.Join(errs...)
 }
 
 func parseCapabilities(field string, texts []string) ([]string, error) {

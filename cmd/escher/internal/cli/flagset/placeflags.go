@@ -1,12 +1,11 @@
 package flagset
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/labels"
 )
 
 // PlaceFlags say where a resource is.
@@ -21,7 +20,7 @@ type PlaceFlags struct {
 func (p *PlaceFlags) Add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&p.nodes, "node", nil, "on this node; repeat for several")
-	flags.StringArrayVar(&p.Labels, "selector", nil, "on the nodes with this label, name=value; repeat for several")
+	flags.StringArrayVar(&p.Labels, "selector", nil, "on the nodes with this label, name=value; name=value,name=value for several")
 	flags.StringArrayVar(&p.available, "available", nil, "on the nodes with this free now, name=amount; repeat for several")
 	flags.BoolVar(&p.all, "all", false, "on every node, present and future")
 	flags.BoolVar(&p.Cluster, "cluster", false, "one pool for the whole cluster")
@@ -40,11 +39,15 @@ func (p *PlaceFlags) Selector() (types.Selector, error) {
 	}
 	sel := types.Selector{Nodes: p.nodes}
 	for _, text := range p.Labels {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok {
-			return sel, types.Errorf(types.Invalid, "selector: %q is no label: write name=value", text)
+		selector, err := labels.Parse("selector", text)
+		if err != nil {
+			return sel, err
 		}
-		sel.Labels = append(sel.Labels, types.Label{Name: name, Value: value})
+		exactly, ok := selector.Exactly()
+		if !ok {
+			return sel, types.Errorf(types.Invalid, "selector: %q has more than labels with their values, and the resource is on future nodes too: write name=value", text)
+		}
+		sel.Labels = append(sel.Labels, exactly...)
 	}
 	available, err := cmdutil.ParseRequests("available", p.available)
 	sel.Available = available

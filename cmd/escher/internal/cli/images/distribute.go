@@ -102,12 +102,13 @@ func distribute(ctx context.Context, f *cmdutil.Factory, names []string, path st
 
 // hasAll reports whether there has all of wanted; false if wanted is empty, as it is unknown.
 func hasAll(there, wanted []nodeapi.Image) bool {
-	has := make(map[nodeapi.Image]bool, len(there))
+	type named struct{ name, digest string }
+	has := make(map[named]bool, len(there))
 	for _, x := range there {
-		has[nodeapi.Image{Name: x.Name, Digest: x.Digest}] = true
+		has[named{x.Name, x.Digest}] = true
 	}
 	for _, x := range wanted {
-		if !has[nodeapi.Image{Name: x.Name, Digest: x.Digest}] {
+		if !has[named{x.Name, x.Digest}] {
 			return false
 		}
 	}

@@ -27,20 +27,23 @@ import (
 const imageHelp = `Images of the nodes. A task runs an image that its node has, and pulls it where it
 does not; images of escher.local/ are never pulled: they are given to the nodes.
 
-  escher image load FILE            what docker save or an image builder wrote
-  escher image make NAME BINARY...  an image of static binaries, made here
-  escher image ls                   what the nodes have
-  escher pull IMAGE --all-nodes     before it is needed
+  escher image load train.tar                           what docker save or an image builder wrote
+  escher image make escher.local/train:latest ./train   an image of static binaries, made here
+  escher image ls                                       what the nodes have
+  escher pull busybox:1.36 --all-nodes                  before it is needed
 
-A node that joins later does not have what was given to the others.`
+A node that joins later does not have what was given to the others, except directories sent
+by escher run --workdir: nodes fetch these from one another.`
 
 const imageMakeHelp = `Makes an image of static binaries, without docker or a registry, and loads it onto the
 nodes. Each binary is in /bin, under its own name. The first one runs if a task names no
-command.
+command. With --entrypoint it runs in any case, and the command of a task is its arguments.
 
   CGO_ENABLED=0 go build -o train ./train
   escher image make escher.local/train:latest ./train
-  escher run escher.local/train:latest -- train --epochs 3`
+  escher run escher.local/train:latest -- train --epochs 3
+  escher image make --entrypoint escher.local/trainer:latest ./train
+  escher run escher.local/trainer:latest -- --epochs 3`
 
 // NewImage returns the commands about images.
 func NewImage(f *cmdutil.Factory) *cobra.Command {
@@ -50,18 +53,19 @@ func NewImage(f *cmdutil.Factory) *cobra.Command {
 		Long:  imageHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return types.Errorf(types.Invalid, "command: image %q is unknown: use load, make, ls or pull: escher image --help", args[0])
+				return types.Errorf(types.Invalid, "command: image %q is unknown: use load, make, ls, describe or pull: escher image --help", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newImageLoad(f), newImageMake(f), newImageList(f), NewPull(f))
+	cmd.AddCommand(newImageLoad(f), newImageMake(f), newImageList(f), newImageDescribe(f), NewPull(f))
 	return cmd
 }
 
 func newImageMake(f *cmdutil.Factory) *cobra.Command {
 	var nodes nodeFlags
+	var entrypoint bool
 	cmd := &cobra.Command{
 		Use:   "make NAME BINARY...",
 		Short: "Make an image of static binaries, and load it onto nodes",
@@ -80,8 +84,11 @@ func newImageMake(f *cmdutil.Factory) *cobra.Command {
 					return types.Errorf(types.Invalid, "BINARY: %s and %s have the same name: rename one", other, path)
 				}
 				spec.Files[inside] = path
-				if i == 0 {
+				switch {
+				case i == 0 && entrypoint:
 					spec.Entrypoint = []string{inside}
+				case i == 0:
+					spec.Command = []string{inside}
 				}
 			}
 			names, err := nodes.names(cmd.Context(), f)
@@ -96,6 +103,7 @@ func newImageMake(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	nodes.Add(cmd)
+	cmd.Flags().BoolVar(&entrypoint, "entrypoint", false, "make the first binary the entry point of the image: commands of tasks are its arguments")
 	return cmd
 }
 
@@ -104,7 +112,11 @@ func newImageLoad(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load FILE",
 		Short: "Load the images of an archive (docker save) onto nodes; - reads the input",
-		Args:  cmdutil.Exactly("FILE"),
+		Long: `Loads the images of an archive, such as docker save writes, onto nodes; - reads the input.
+
+  escher image load train.tar
+  escher image load train.tar --node node-1`,
+		Args: cmdutil.Exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			archive, remove, err := openArchive(f, args[0])
 			if err != nil {
@@ -191,23 +203,19 @@ func newImageList(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the images of the nodes",
-		Args:  cmdutil.Exactly(),
+		Long: `Lists the images of the nodes.
+
+  escher image ls
+  escher image ls --node node-1`,
+		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			names, err := nodes.names(ctx, f)
 			if err != nil {
 				return err
 			}
-			var rows collected[imageRow]
-			failed := f.EachNode(ctx, names, func(ctx context.Context, c *nodeapi.Client) error {
-				images, err := c.Images(ctx)
-				for _, x := range images {
-					rows.Add(imageRow{Name: x.Name, Node: c.Node(), Digest: x.Digest, Bytes: x.Bytes, Created: x.Created})
-				}
-				return err
-			})
-			cmdutil.SortBy(rows.all, func(r imageRow) string { return r.Name + " " + r.Node })
-			if err := cmdutil.Print(f, rows.all); err != nil {
+			rows, failed := imagesOf(ctx, f, names)
+			if err := cmdutil.Print(f, rows); err != nil {
 				return err
 			}
 			return cmdutil.NodesFailed("list images", len(names), failed)

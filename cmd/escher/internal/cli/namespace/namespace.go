@@ -48,10 +48,12 @@ func NewNamespace(f *cmdutil.Factory) *cobra.Command {
 func newNamespaceCreate(f *cmdutil.Factory) *cobra.Command {
 	var flags namespaceFlags
 	cmd := &cobra.Command{
-		Use:     "create NAMESPACE",
-		Short:   "Create the settings of a namespace",
-		Example: "  escher namespace create team --max-keys 10000 --max-priority 100",
-		Args:    cmdutil.Exactly("NAMESPACE"),
+		Use:   "create NAMESPACE",
+		Short: "Create the settings of a namespace",
+		Long: `Creates the settings of a namespace. What is left out has the built-in default.
+
+  escher namespace create team --max-keys 10000 --max-priority 100`,
+		Args: cmdutil.Exactly("NAMESPACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := f.Client(cmd.Context())
 			if err != nil {
@@ -76,10 +78,12 @@ func newNamespaceCreate(f *cmdutil.Factory) *cobra.Command {
 func newNamespaceSet(f *cmdutil.Factory) *cobra.Command {
 	var flags namespaceFlags
 	cmd := &cobra.Command{
-		Use:     "set NAMESPACE",
-		Short:   "Change the settings of a namespace; the others stay",
-		Example: "  escher namespace set team --max-pending 500 --accumulate=false",
-		Args:    cmdutil.Exactly("NAMESPACE"),
+		Use:   "set NAMESPACE",
+		Short: "Change the settings of a namespace; the others stay",
+		Long: `Changes the settings of a namespace; the others stay.
+
+  escher namespace set team --max-pending 500 --accumulate=false`,
+		Args: cmdutil.Exactly("NAMESPACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !flags.Given() {
 				return types.Errorf(types.Invalid, "set namespace %s: no setting is given: give one, such as --max-keys 10000", args[0])
@@ -102,10 +106,12 @@ func newNamespaceSet(f *cmdutil.Factory) *cobra.Command {
 // newNamespaceRm returns the command that deletes the settings of namespaces.
 func newNamespaceRm(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:     "rm NAMESPACE...",
-		Short:   "Delete the settings of namespaces that are not in use",
-		Example: "  escher namespace rm team",
-		Args:    cmdutil.AtLeastOne("NAMESPACE"),
+		Use:   "rm NAMESPACE...",
+		Short: "Delete the settings of namespaces that are not in use",
+		Long: `Deletes the settings of namespaces that are not in use.
+
+  escher namespace rm team`,
+		Args: cmdutil.AtLeastOne("NAMESPACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := f.Client(cmd.Context())
 			if err != nil {
@@ -125,10 +131,12 @@ func newNamespaceRm(f *cmdutil.Factory) *cobra.Command {
 // newNamespaceLs returns the command that lists namespaces with settings.
 func newNamespaceLs(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:     "ls",
-		Short:   "List namespaces with their budgets",
-		Example: "  escher namespace ls -o wide",
-		Args:    cmdutil.Exactly(),
+		Use:   "ls",
+		Short: "List namespaces with their budgets",
+		Long: `Lists namespaces with their budgets.
+
+  escher namespace ls -o wide`,
+		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := f.Client(cmd.Context())
 			if err != nil {
@@ -150,10 +158,12 @@ func newNamespaceLs(f *cmdutil.Factory) *cobra.Command {
 // newNamespaceDescribe returns the command that describes a namespace.
 func newNamespaceDescribe(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:     "describe NAMESPACE",
-		Short:   "Show everything about a namespace",
-		Example: "  escher namespace describe team",
-		Args:    cmdutil.Exactly("NAMESPACE"),
+		Use:   "describe NAMESPACE",
+		Short: "Show everything about a namespace",
+		Long: `Shows the settings of a namespace, and how much of its budgets it uses.
+
+  escher namespace describe team`,
+		Args: cmdutil.Exactly("NAMESPACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := f.Client(cmd.Context())
 			if err != nil {

@@ -11,20 +11,25 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/labels"
 )
 
 const gpusHelp = `Lists the devices of all nodes, or of the named ones: GPUs, slices of GPUs, and other
 devices, with their model, their health, and the tasks and reservations of all namespaces
 that hold them. -o wide adds addresses and full names; a program finds the names of its
-devices in ESCHER_DEVICES.`
+devices in ESCHER_DEVICES.
+
+  escher gpus
+  escher gpus node-1 -o wide`
 
 // noDevices says how to get devices.
 const noDevices = "no devices: an agent gives out the GPUs that a CDI specification describes (for those of NVIDIA: " +
-	"nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml), and others with --device; escher dev --gpus 8 simulates some"
+	"nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml), and others with --device; escher dev --simulated-gpus 8 simulates some"
 
 // NewGPUs returns the command that lists devices.
 func NewGPUs(f *cmdutil.Factory) *cobra.Command {
 	var watch bool
+	var labels cmdutil.Selection
 	cmd := &cobra.Command{
 		Use:   "gpus [NODE...]",
 		Short: "List GPUs and other devices, their health and holders",
@@ -42,7 +47,7 @@ func NewGPUs(f *cmdutil.Factory) *cobra.Command {
 				}
 				nodes[i] = it.ID
 			}
-			rows := func(view *cluster.View, now time.Time) []gpuRow { return gpuRows(view, nodes, now) }
+			rows := func(view *cluster.View, now time.Time) []gpuRow { return gpuRows(view, nodes, labels.Selector, now) }
 			if watch {
 				return cmdutil.WatchList(ctx, f, cmdutil.Listing[gpuRow]{Kinds: gpuKinds(), Rows: rows})
 			}
@@ -55,13 +60,16 @@ func NewGPUs(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			list := rows(view, time.Now())
-			if len(list) == 0 && !f.Format.Encoded() {
+			if len(list) == 0 && !labels.IsZero() {
+				labels.TellNone(f, "node")
+			} else if len(list) == 0 && !f.Format.Encoded() {
 				fmt.Fprintln(f.Err, noDevices)
 				return nil
 			}
 			return cmdutil.Print(f, list)
 		},
 	}
+	labels.AddSelector(cmd, cmdutil.NodeLabels, "only those of nodes")
 	cmdutil.AddWatch(cmd, &watch)
 	return cmd
 }
@@ -74,11 +82,11 @@ func gpuKinds() []controlplane.Kind {
 	}
 }
 
-// gpuRows makes a row of each device of these nodes, or of all.
-func gpuRows(view *cluster.View, nodes []string, now time.Time) []gpuRow {
+// gpuRows makes a row of each device of these nodes, or of all, that a selector selects.
+func gpuRows(view *cluster.View, nodes []string, sel labels.Selector, now time.Time) []gpuRow {
 	var rows []gpuRow
 	for _, n := range view.Nodes {
-		if n.Devices.V == nil || len(nodes) > 0 && !slices.Contains(nodes, n.Name) {
+		if n.Info.V == nil || !sel.Matches(n.Info.V.Labels) || n.Devices.V == nil || len(nodes) > 0 && !slices.Contains(nodes, n.Name) {
 			continue
 		}
 		held := heldOn(view, n)

@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/agent"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/labels"
 )
 
 const nodeHelp = `Takes nodes out of service, and back into it.
@@ -20,6 +19,7 @@ const nodeHelp = `Takes nodes out of service, and back into it.
   escher node cordon node-1 --reason "new disk"   nothing new is bound there
   escher node drain node-1                        and what is there leaves
   escher node uncordon node-1                     it takes tasks again
+  escher node label node-1 disk=ssd               a label, by which tasks and -l select it
   escher node rm node-1                           it is gone for good
   escher node doctor                              what would go wrong on this machine
 
@@ -33,23 +33,23 @@ func NewNode(f *cmdutil.Factory) *cobra.Command {
 		Long:  nodeHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return types.Errorf(types.Invalid, "command: node %q is unknown: use cordon, uncordon, drain, rm or doctor: escher node --help", args[0])
+				return types.Errorf(types.Invalid, "command: node %q is unknown: escher node --help lists all", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newNodeCordon(f), newNodeUncordon(f), newNodeDrain(f), newNodeRm(f), agent.NewNodeDoctor(f))
+	cmd.AddCommand(newNodeCordon(f), newNodeUncordon(f), newNodeDrain(f), newNodeLabel(f), newNodeRm(f), agent.NewNodeDoctor(f))
 	return cmd
 }
 
 // nodeChoice selects nodes: by name, by label, or both.
-type nodeChoice struct{ labels []string }
+type nodeChoice struct{ cmdutil.Selection }
 
 func (n *nodeChoice) Add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&n.labels, "selector", nil, "the nodes with this label, name=value; repeat for nodes with several")
+	n.AddSelector(cmd, cmdutil.NodeLabels, "the nodes")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args)+len(n.labels) == 0 {
+		if len(args) == 0 && n.IsZero() {
 			return types.Errorf(types.Invalid, "NODE: is missing, and no --selector is given: %s", cmdutil.Usage(cmd))
 		}
 		return nil
@@ -66,18 +66,13 @@ func (n *nodeChoice) names(ctx context.Context, client *controlplane.Client, arg
 		}
 		names = append(names, name)
 	}
-	if len(n.labels) > 0 {
-		place := flagset.PlaceFlags{Labels: n.labels}
-		sel, err := place.Selector()
-		if err != nil {
-			return nil, err
-		}
-		labelled, err := nodesWith(ctx, client.Store(), sel)
+	if !n.IsZero() {
+		labelled, err := nodesWith(ctx, client.Store(), n.Selector)
 		if err != nil {
 			return nil, err
 		}
 		if len(labelled) == 0 {
-			return nil, types.Errorf(types.NotFound, "there is no node with %s: escher nodes -o wide lists labels", strings.Join(n.labels, ", "))
+			return nil, types.Errorf(types.NotFound, "selector: no node matches %s: escher nodes --show-labels lists labels", n)
 		}
 		names = append(names, labelled...)
 	}
@@ -85,8 +80,8 @@ func (n *nodeChoice) names(ctx context.Context, client *controlplane.Client, arg
 	return slices.Compact(names), nil
 }
 
-// nodesWith returns the names of the nodes that a selector matches.
-func nodesWith(ctx context.Context, store controlplane.Store, sel types.Selector) ([]string, error) {
+// nodesWith returns the names of the nodes that a selector selects.
+func nodesWith(ctx context.Context, store controlplane.Store, sel labels.Selector) ([]string, error) {
 	kvs, _, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Nodes)})
 	if err != nil {
 		return nil, err
@@ -95,7 +90,7 @@ func nodesWith(ctx context.Context, store controlplane.Store, sel types.Selector
 	for _, kv := range kvs {
 		k, ok := controlplane.Parse(kv.Key)
 		var node types.Node
-		if ok && controlplane.Read(kv, &node) && sel.Matches(k.Node, &node) {
+		if ok && controlplane.Read(kv, &node) && sel.Matches(node.Labels) {
 			names = append(names, k.Node)
 		}
 	}
@@ -109,6 +104,10 @@ func newNodeCordon(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cordon NODE...",
 		Short: "Bind no new tasks to nodes; tasks that are there stay",
+		Long: `Binds no new tasks to nodes. Tasks that are there stay.
+
+  escher node cordon node-1 --reason "new disk"
+  escher node cordon -l rack=r1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeNodes(f, cmd.Context(), choice, args, "is cordoned already", func(ctx context.Context, client *controlplane.Client, node string) (bool, error) {
 				return client.Cordon(ctx, node, types.Cordon{Reason: reason})
@@ -126,6 +125,9 @@ func newNodeUncordon(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uncordon NODE...",
 		Short: "Let nodes take tasks again, and end their drains",
+		Long: `Lets nodes take tasks again, and ends their drains.
+
+  escher node uncordon node-1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeNodes(f, cmd.Context(), choice, args, "is not cordoned", func(ctx context.Context, client *controlplane.Client, node string) (bool, error) {
 				return client.Uncordon(ctx, node)

@@ -26,7 +26,11 @@ even after this command has ended, until escher node uncordon.
 At most 32 tasks leave a node at a time. The command lists tasks that can run nowhere
 else; they wait until the node takes tasks again. Reservations keep their grants there. A
 second drain of a node replaces the first, but tasks that were told to end get no more
-time, and tasks that were stopped stay stopped.`
+time, and tasks that were stopped stay stopped.
+
+  escher node drain node-1                       tasks have an hour to end
+  escher node drain node-1 --deadline 10m
+  escher node drain node-1 --mode move -d        at once; and does not wait for it`
 
 // drainFlags say how to drain nodes.
 type drainFlags struct {
@@ -56,7 +60,7 @@ func newNodeDrain(f *cmdutil.Factory) *cobra.Command {
 	flags.choice.Add(cmd)
 	set := cmd.Flags()
 	set.StringVar(&flags.mode, "mode", string(types.DrainFinish), "finish, move or stop")
-	set.DurationVar(&flags.deadline, "deadline", time.Hour, "with --mode finish: how long tasks may go on; 0 means no limit")
+	set.DurationVar(&flags.deadline, "deadline", time.Hour, "with --mode finish: how long tasks may go on; 0s means no limit")
 	set.DurationVar(&flags.grace, "grace", 0, "time between the stop signal and the kill of tasks that must leave, instead of their own")
 	set.StringVar(&flags.reason, "reason", "", "reason to show with the node")
 	set.BoolVarP(&flags.detach, "detach", "d", false, "return at once, and not when all tasks have left")

@@ -16,13 +16,16 @@ import (
 
 const nodeRmHelp = `Deletes nodes that never come back. It is refused while the agent of a node is alive, and
 while tasks or reservations hold a part of the node. Resources that applications created
-there stay, and count again if a node of that name joins. NODE is the whole name, not a
-beginning of it.
+there stay, and count again if a node of that name joins. Labels that were set are gone.
+NODE is the whole name, not a beginning of it.
 
 Tasks with --on-disconnect keep stay bound to a lost node, because they may still run
 there. With --dead you declare that they do not: the machine is off or wiped, and never
 comes back as it was. Then they run elsewhere, like other tasks of a lost node. If the
-machine is only cut off from etcd, they then run twice: switch it off first.`
+machine is only cut off from etcd, they then run twice: switch it off first.
+
+  escher node rm node-7
+  escher node rm node-7 --dead --reason "burnt"`
 
 // newNodeRm returns the command that removes nodes.
 func newNodeRm(f *cmdutil.Factory) *cobra.Command {

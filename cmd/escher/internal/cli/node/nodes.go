@@ -4,6 +4,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,13 +38,9 @@ func (n NodeRow) Row() []string {
 			ephemeral++
 		}
 	}
-	var labels []string
-	for _, l := range n.Labels {
-		labels = append(labels, l.Name+"="+l.Value)
-	}
 	return []string{
 		n.Name, n.Status(), n.inUse(types.CPU), n.inUse(types.Memory), n.inUse(types.GPU),
-		strconv.Itoa(ephemeral), n.Version, strings.Join(labels, ","),
+		strconv.Itoa(ephemeral), n.Version, types.LabelsText(n.Labels),
 	}
 }
 
@@ -172,14 +169,51 @@ func ListState[T table.Row](f *cmdutil.Factory, cmd *cobra.Command, rows func(*c
 	return cmd
 }
 
+const nodesHelp = `Lists the nodes, or the named ones, with their allocated resources and capacity.
+
+  escher nodes node-1
+  escher nodes --show-labels
+  escher nodes -l rack=r1,disk!=hdd`
+
 // NewNodes returns the command that lists nodes.
 func NewNodes(f *cmdutil.Factory) *cobra.Command {
-	cmd := &cobra.Command{Use: "nodes", Short: "List nodes with their allocated resources and capacity"}
-	return ListState(f, cmd, func(state *cluster.State) []NodeRow {
-		rows := make([]NodeRow, len(state.Nodes))
-		for i, n := range state.Nodes {
-			rows[i] = NodeRow{NodeState: n}
+	cmd := &cobra.Command{Use: "nodes [NODE...]", Short: "List nodes with their allocated resources and capacity", Long: nodesHelp}
+	var labels cmdutil.Selection
+	labels.AddSelector(cmd, cmdutil.NodeLabels, "only those")
+	cmdutil.AddShowLabels(cmd, f)
+	var rows []NodeRow
+	var named []string
+	ListState(f, cmd, func(state *cluster.State) []NodeRow {
+		rows = rows[:0]
+		for _, n := range state.Nodes {
+			if labels.Matches(n.Labels) && (len(named) == 0 || slices.Contains(named, n.Name)) {
+				rows = append(rows, NodeRow{NodeState: n})
+			}
 		}
 		return rows
 	})
+	list := cmd.RunE
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		named = args
+		if !f.InTask() {
+			client, err := f.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			found, err := cmdutil.FindAll(cmd.Context(), client, args, controlplane.Nodes)
+			if err != nil {
+				return err
+			}
+			for i, n := range found {
+				named[i] = n.ID
+			}
+		}
+		err := list(cmd, nil)
+		if err == nil && len(rows) == 0 && !labels.IsZero() {
+			labels.TellNone(f, "node")
+		}
+		return err
+	}
+	return cmd
 }

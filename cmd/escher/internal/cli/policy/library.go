@@ -14,7 +14,7 @@ func KnownPolicies() manifest.Policies {
 	for name, empty := range builtin.Kinds() {
 		_, shared := empty().(esl.Shared)
 		d := esl.Describe(empty())
-		out[name] = manifest.PolicyKind{New: func() any { return parametersOf(empty()) }, Desc: d.Does, Job: !d.OnlyDeclared, Shared: shared}
+		out[name] = manifest.PolicyKind{New: func() any { return parametersOf(empty()) }, Desc: d.Does, Job: !d.OnlyDeclared, Shared: shared, Use: useText(name, d)}
 	}
 	use := out[esl.Use{}.Kind()]
 	for _, r := range esl.Renamings() {
@@ -22,6 +22,26 @@ func KnownPolicies() manifest.Policies {
 	}
 	out[esl.Use{}.Kind()] = use
 	return out
+}
+
+// useText returns the field of a job that means the use of a declared policy of a kind: its flag.
+func useText(kind string, d esl.Description) *manifest.UseText {
+	if !d.OnlyDeclared {
+		return nil
+	}
+	for _, f := range d.Flags {
+		if f.Text == nil {
+			continue
+		}
+		return &manifest.UseText{Key: f.Name, Pattern: f.Pattern, Desc: f.Usage, Policy: esl.Use{}.Kind(), With: func(text string) (map[string]any, error) {
+			with, err := f.Text(text)
+			if with != nil {
+				with["of"] = kind
+			}
+			return with, err
+		}}
+	}
+	return nil
 }
 
 // parametersOf returns a pointer to the parameters of a policy.
@@ -32,15 +52,4 @@ func parametersOf(p esl.Policy) any {
 		return p
 	}
 	return into.Interface()
-}
-
-// Of returns a policy of the library, or of another program.
-func Of(made manifest.Made) esl.Policy {
-	if with, unknown := made.Parameters.(manifest.With); unknown {
-		return esl.Foreign{Name: made.Name, With: string(with)}
-	}
-	if p, ok := reflect.ValueOf(made.Parameters).Elem().Interface().(esl.Policy); ok {
-		return p
-	}
-	return made.Parameters.(esl.Policy)
 }

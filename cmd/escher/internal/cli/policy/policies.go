@@ -28,17 +28,18 @@ const policiesHelp = `What jobs keep to beyond what each task asks for: gang, sp
 are given to escher run by flags, or written into a file, and end with their job; those
 that jobs share, such as a queue, are declared in a file, with kind: Policy, and stay.
 
-  escher policies kinds             what there is, with its parameters
-  escher policies ls                what is kept now
-  escher policies describe train    what it has made, holds, and says of what waits
-  escher policies rm batch          ends a shared one`
+  escher policies kinds           what there is, with its parameters
+  escher policies ls              what is kept now
+  escher policies describe team   what it has made, holds, and says of what waits
+  escher policies rm nightly      ends a shared one`
 
 // NewPolicies returns the commands about policies.
 func NewPolicies(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "policies",
-		Short: "List and describe scheduling policies, and end shared ones",
-		Long:  policiesHelp,
+		Use:     "policies",
+		Aliases: []string{"policy"},
+		Short:   "List and describe scheduling policies, and end shared ones",
+		Long:    policiesHelp,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return types.Errorf(types.Invalid, "command: policies %q is unknown: use ls, describe, rm or kinds: escher policies --help", args[0])
@@ -87,7 +88,7 @@ func (k KeptRow) Row() []string {
 
 // kindName returns the name of a policy; for a use, the kind and the id of the shared policy.
 func kindName(p manifest.Policy) string {
-	if u, ok := esl.UseOf(p.Stored()); ok {
+	if u, ok := esl.UseOf(types.Policy{Kind: p.Name, With: parametersText(p)}); ok {
 		return strings.TrimSpace(u.Of + " " + u.Name)
 	}
 	return p.Name
@@ -104,7 +105,13 @@ func (k KeptRow) Of() string {
 
 // PolicyWords formats a policy with its parameters on a line.
 func PolicyWords(p manifest.Policy) string {
-	return strings.TrimSpace(p.Name + " " + string(p.With))
+	return strings.TrimSpace(p.Name + " " + parametersText(p))
+}
+
+// parametersText returns the parameters of a policy as Written has them.
+func parametersText(p manifest.Policy) string {
+	text, _ := p.With.(manifest.With)
+	return string(text)
 }
 
 // KeptRows lists the policies of a view of one namespace.
@@ -145,7 +152,10 @@ func KeptRows(view *cluster.View, _ time.Time) []KeptRow {
 func Written(stored []types.Policy) []manifest.Policy {
 	out := make([]manifest.Policy, len(stored))
 	for i, p := range stored {
-		out[i] = manifest.Policy{Name: p.Kind, With: manifest.With(p.With)}
+		out[i].Name = p.Kind
+		if p.With != "" {
+			out[i].With = manifest.With(p.With)
+		}
 	}
 	return out
 }
@@ -170,7 +180,11 @@ func newPoliciesList(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the policies of jobs, and shared policies",
-		Args:  cmdutil.Exactly(),
+		Long: `Lists the policies of jobs, and shared policies.
+
+  escher policies ls
+  escher policies ls -o wide     with their parameters`,
+		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			kinds := []controlplane.Kind{controlplane.Policies, controlplane.Jobs}
 			if watch {
@@ -198,7 +212,10 @@ func newPoliciesRemove(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm POLICY...",
 		Short: "End shared policies, with the resources that they created",
-		Args:  cmdutil.AtLeastOne("POLICY"),
+		Long: `Ends shared policies, and removes the resources that they created.
+
+  escher policies rm nightly`,
+		Args: cmdutil.AtLeastOne("POLICY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			client, err := f.Client(ctx)
@@ -263,6 +280,10 @@ func newPoliciesKinds(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "kinds [KIND]",
 		Short: "List the kinds of policies, or the parameters of one",
+		Long: `Lists the kinds of policies, or the parameters of one.
+
+  escher policies kinds
+  escher policies kinds gang`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return cmdutil.Exactly("KIND")(cmd, args)

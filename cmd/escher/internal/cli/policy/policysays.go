@@ -14,8 +14,10 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
+	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -82,7 +84,7 @@ func prefixesFor(ns string, wide bool) []string {
 		controlplane.Namespaces: true, controlplane.Allocated: true,
 	}
 	var out []string
-	for _, a := range controlplane.AccessTable() {
+	for _, a := range writers.Table() {
 		switch {
 		case a.Kind == controlplane.Specs:
 		case wide || near[a.Kind]:
@@ -230,7 +232,7 @@ func (s *PolicySaying) explain(e *why.Explanation) {
 	for _, prefix := range render.SortedKeys(owners) {
 		policy := owners[prefix]
 		if MadeUnder(prefix, e.Unmet) {
-			e.Suggestion = types.Textf("Policy %s sees to that. See how far it is: escher policies describe %s", policy, s.ID.ID)
+			e.Suggestion = types.Textf("Policy %s does that. See how far it is: escher policies describe %s", policy, s.ID.ID)
 			if s.withdrawn(policy) {
 				e.Suggestion = types.Textf("Policy %s has been withdrawn: declare it again, or stop what waits for it.", policy)
 			}
@@ -313,14 +315,21 @@ func ClosedText(ctx context.Context, client *controlplane.Client) (string, error
 
 // Explain adds the explanations of its job's policies to an explanation.
 func Explain(ctx context.Context, client *controlplane.Client, e why.Explanation, view *cluster.View, now time.Time) (Explained, error) {
-	out := Explained{Explanation: e.In(howto.Say)}
-	job := jobOf(view, e)
-	if job == "" {
-		return out, nil
+	var s *PolicySaying
+	if job := jobOf(view, e); job != "" {
+		var err error
+		if s, err = PoliciesOf(ctx, client, job, view.Revision, now); err != nil {
+			return Explained{}, err
+		}
 	}
-	s, err := PoliciesOf(ctx, client, job, view.Revision, now)
-	if s == nil || err != nil {
-		return out, err
+	return explainedBy(s, e), nil
+}
+
+// explainedBy adds the explanations of the policies of a job, nil for none.
+func explainedBy(s *PolicySaying, e why.Explanation) Explained {
+	out := Explained{Explanation: e.In(howto.Say)}
+	if s == nil {
+		return out
 	}
 	s.explain(&out.Explanation)
 	switch {
@@ -329,6 +338,36 @@ func Explain(ctx context.Context, client *controlplane.Client, e why.Explanation
 	case e.Phase == string(types.Pending):
 		out.Reasons = s.says(cluster.ID{Namespace: e.Namespace, ID: e.ID})
 		out.Policies = why.Summaries(out.Reasons)
+	}
+	return out
+}
+
+// WhyWait says in a sentence each why tasks wait; empty for those that do not. NotFound: one of them
+// is gone.
+func WhyWait(ctx context.Context, client *controlplane.Client, tasks ...string) ([]string, error) {
+	now := time.Now()
+	subjects := make([]explain.Subject, len(tasks))
+	for i, id := range tasks {
+		subjects[i] = explain.Subject{Kind: why.KindTask, Namespace: client.Namespace(), ID: id}
+	}
+	explained, view, err := explain.WhyEach(ctx, client.Store(), subjects, now)
+	if err != nil {
+		return nil, err
+	}
+	out, ofJobs := make([]string, len(tasks)), make(map[string]*PolicySaying)
+	for i, e := range explained {
+		if e.Phase != string(types.Pending) {
+			continue
+		}
+		job := jobOf(view, e)
+		s, read := ofJobs[job]
+		if !read && job != "" {
+			if s, err = PoliciesOf(ctx, client, job, view.Revision, now); err != nil {
+				return nil, err
+			}
+			ofJobs[job] = s
+		}
+		out[i] = explainedBy(s, e).Sentences(false)[0]
 	}
 	return out, nil
 }

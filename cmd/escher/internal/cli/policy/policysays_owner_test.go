@@ -25,7 +25,7 @@ func TestOwnerOfWhatIsMissing(t *testing.T) {
 	}}
 	e := waits
 	s.explain(&e)
-	if want := "Policy fair-queue fq sees to that."; !strings.HasPrefix(e.Suggestion.String(), want) {
+	if want := "Policy fair-queue fq does that."; !strings.HasPrefix(e.Suggestion.String(), want) {
 		t.Errorf("%q, want %q", e.Suggestion, want)
 	}
 	if want := "rq-job.fair-queue.0 belongs to policy fair-queue fq."; len(e.Notes) != 1 || e.Notes[0].String() != want {

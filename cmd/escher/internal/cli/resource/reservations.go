@@ -50,7 +50,11 @@ func NewReservations(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reservations",
 		Short: "List reservations with their grants",
-		Args:  cmdutil.Exactly(),
+		Long: `Lists reservations, with the nodes on which their bundles are locked.
+
+  escher reservations
+  escher reservations -w     follow changes`,
+		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if watch {
 				return cmdutil.WatchList(cmd.Context(), f, cmdutil.Listing[ReservationRow]{

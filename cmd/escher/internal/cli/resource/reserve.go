@@ -84,9 +84,11 @@ func NewReserve(f *cmdutil.Factory) *cobra.Command {
 	flags.IntVar(&count, "count", 1, "number of times to lock these bundles")
 	flags.IntVar(&r.Priority, "priority", 0, "the higher comes first")
 	flags.BoolVar(&wait, "wait", false, "return when all bundles are locked")
-	flags.DurationVar(&timeout, "timeout", 0, "longest time to wait; 0 means for ever")
+	flags.DurationVar(&timeout, "timeout", 0, "longest time to wait (default: no limit)")
+	cmdutil.Preset(flags, "timeout", "", "leave it out for no limit")
 	flags.BoolVar(&r.Accumulate, "accumulate", false, "after 30s of waiting, collect free capacity")
-	flags.StringVar(&lost, "lost", types.WaitForNode.String(), "bundles on a lost or drained node: wait keeps them there, move locks them elsewhere when all of them fit")
+	flags.StringVar(&lost, "on-loss", types.WaitForNode.String(), "when a node is lost or drained: wait keeps its bundles there, move locks them elsewhere when all of them fit")
+	cmdutil.Former(cmd, f, "lost", "on-loss")
 	return cmd
 }
 

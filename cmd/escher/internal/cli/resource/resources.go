@@ -68,7 +68,9 @@ func AmountsRows(s *cluster.State, keep func(name string) bool) []AmountsRow {
 
 // NewResources returns the command that lists ephemeral resources.
 func NewResources(f *cmdutil.Factory) *cobra.Command {
-	cmd := &cobra.Command{Use: "resources", Short: "List the ephemeral resources of the namespace"}
+	cmd := &cobra.Command{Use: "resources", Short: "List the ephemeral resources of the namespace", Long: `Lists the ephemeral resources of the namespace: those that programs and policies create.
+
+  escher resources`}
 	return node.ListState(f, cmd, func(state *cluster.State) []AmountsRow {
 		rows := AmountsRows(state, func(name string) bool { return !types.IsPhysical(name) })
 		cmdutil.SortBy(rows, func(r AmountsRow) string { return r.Name })

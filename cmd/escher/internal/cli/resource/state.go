@@ -10,7 +10,10 @@ import (
 
 // NewState returns the command that prints the state of the cluster.
 func NewState(f *cmdutil.Factory) *cobra.Command {
-	cmd := &cobra.Command{Use: "state", Short: "Print all resources of all nodes, at one revision"}
+	cmd := &cobra.Command{Use: "state", Short: "Print all resources of all nodes, at one revision", Long: `Prints all resources of all nodes, physical and ephemeral, at one revision of the store.
+
+  escher state
+  escher state -o json     as programs read it`}
 	return node.ListState(f, cmd, func(state *cluster.State) []AmountsRow {
 		return AmountsRows(state, func(string) bool { return true })
 	})

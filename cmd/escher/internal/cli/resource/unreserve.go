@@ -14,7 +14,10 @@ func NewUnreserve(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "unreserve RESERVATION...",
 		Short: "Give up reservations; tasks keep what they hold",
-		Args:  cmdutil.AtLeastOne("RESERVATION"),
+		Long: `Gives up reservations. Tasks keep what they hold of them.
+
+  escher unreserve train`,
+		Args: cmdutil.AtLeastOne("RESERVATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := f.Client(cmd.Context())
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,11 +31,16 @@ const (
 )
 
 // attached shows the output of tasks until they have ended. If ctx is done first, it stops them,
-// and goes on showing: a second signal ends the process.
-func attached(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids []string) error {
+// and goes on showing: a second signal ends the process. A task with an input or a terminal, which
+// in is for, gets the signal instead.
+func attached(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids []string, in *interactive) error {
 	following, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
 	done := context.AfterFunc(ctx, func() {
+		if in.interrupt(following, tasks, ids[0]) {
+			f.Tell("sent SIGINT to %s; interrupt again to leave", ids[0])
+			return
+		}
 		f.Tell("stopping; interrupt again to leave at once")
 		for _, id := range ids {
 			err := tasks.Stop(following, id, controlplane.StopOptions{Reason: "interrupted by its user", Grace: 10 * time.Second})
@@ -45,153 +51,190 @@ func attached(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids 
 		}
 	})
 	defer done()
-	statuses, err := Follow(f, following, tasks, ids)
+	statuses, err := follow(f, following, tasks, ids, in)
 	if cause := context.Cause(following); cause != nil {
 		err = cause
 	}
 	if err != nil {
 		return err
 	}
-	return endOf(f, statuses)
+	if err := endOf(f, statuses); err != nil {
+		return err
+	}
+	return in.failed()
 }
 
 // Follow shows the output of tasks until they have ended, and returns their statuses. Inside a
 // task, which cannot read logs, it only waits.
 func Follow(f *cmdutil.Factory, ctx context.Context, tasks cmdutil.Tasks, ids []string) (map[string]types.Status, error) {
+	return follow(f, ctx, tasks, ids, nil)
+}
+
+// follow is Follow for a task with an input or a terminal, or any tasks if in is nil.
+func follow(f *cmdutil.Factory, ctx context.Context, tasks cmdutil.Tasks, ids []string, in *interactive) (map[string]types.Status, error) {
 	direct, ok := tasks.(cmdutil.Direct)
 	if !ok {
 		f.Tell("waiting for the end of %s: its output is not shown inside a task, but by escher logs outside", strings.Join(ids, ", "))
 		return tasks.Wait(ctx, controlplane.UntilEnded, ids...)
 	}
 	_, _, terminal := f.TerminalSize(f.Err)
-	return followFrom(f, ctx, direct.Client, ids, followOptions{tail: -1, phases: terminal})
+	v := newViewer(f, direct.Client, len(ids) > 1, logFlags{tail: -1})
+	followed, err := v.follow(ctx, ids, followOptions{phases: terminal, waits: true, interactive: in})
+	in.end(v.console)
+	if err == nil {
+		err = followed.removed()
+	}
+	return followed.statuses, err
 }
 
 // followOptions say what to show besides the output of the tasks.
 type followOptions struct {
-	// tail is how many of the last lines of the first attempt to show, without earlier attempts;
-	// negative means all.
-	tail int
-	// phases shows the phases before they run, headers shows which attempt follows another.
-	phases, headers bool
+	// phases shows the phases before they run, headers shows which attempt follows another, waits
+	// shows why they wait.
+	phases, headers, waits bool
+	// stored shows first the output so far, in order of time.
+	stored bool
+	// interactive passes an input to the only task; nil means none.
+	interactive *interactive
+	// jobs are the jobs whose later tasks are also followed.
+	jobs []string
 }
 
-// followFrom is Follow, outside a task.
-func followFrom(f *cmdutil.Factory, ctx context.Context, client *controlplane.Client, ids []string, opts followOptions) (map[string]types.Status, error) {
-	board := newBoard(ids)
-	lines := cmdutil.NewConsole(f, len(ids) > 1)
-	streams := semaphore.NewWeighted(streamsAtOnce)
-	all, ctx := errgroup.WithContext(ctx)
-	watch, stopWatching := context.WithCancel(ctx)
-	all.Go(func() error {
-		err := client.Watch(watch, controlplane.WatchTasks{IDs: ids}, board.take)
-		if watch.Err() != nil && ctx.Err() == nil {
-			return nil
+// followed is the outcome of following.
+type followed struct {
+	statuses map[string]types.Status
+	lost
+}
+
+// removed returns the first error of a removed task; nil if there is none.
+func (l *lost) removed() error {
+	for _, err := range l.errs {
+		if types.Is(err, types.NotFound) {
+			return err
 		}
-		return err
-	})
-	all.Go(func() error {
-		defer stopWatching()
-		group, ctx := errgroup.WithContext(ctx)
-		for _, id := range ids {
-			t := &tailing{f: f, id: id, ns: client.Namespace(), opts: opts, board: board, console: lines, out: lines.Of(id), streams: streams}
-			group.Go(func() error { return t.run(ctx) })
-		}
-		return group.Wait()
-	})
-	err := all.Wait()
-	return board.statuses(), err
-}
-
-// board has the newest statuses of tasks.
-type board struct {
-	mu    sync.Mutex
-	tasks map[string]*posted
-}
-
-// posted is what is known about one task.
-type posted struct {
-	status *types.Status
-	// nodes are those of its attempts, as far as known.
-	nodes   map[int]string
-	removed bool
-	// changed is closed when one of these changes.
-	changed chan struct{}
-}
-
-func newBoard(ids []string) *board {
-	b := &board{tasks: make(map[string]*posted, len(ids))}
-	for _, id := range ids {
-		b.tasks[id] = &posted{nodes: make(map[int]string), changed: make(chan struct{})}
-	}
-	return b
-}
-
-// take stores statuses.
-func (b *board) take(u controlplane.StatusUpdate) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, c := range u.Changes {
-		p := b.tasks[c.ID]
-		if p == nil {
-			continue
-		}
-		if p.removed = c.Status == nil; c.Status != nil {
-			p.status = c.Status
-			if c.Status.Attempt > 0 && c.Status.Node != "" {
-				p.nodes[c.Status.Attempt] = c.Status.Node
-			}
-		}
-		close(p.changed)
-		p.changed = make(chan struct{})
 	}
 	return nil
 }
 
-// get returns a task's status, nil if there is none, and a channel that is closed when it changes.
-// NotFound: the task was removed.
-func (b *board) get(id string) (*types.Status, <-chan struct{}, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := b.tasks[id]
-	if p.removed {
-		return nil, nil, types.Errorf(types.NotFound, "follow task %s: it was removed", id)
-	}
-	return p.status, p.changed, nil
+// following follows tasks.
+type following struct {
+	*viewer
+	opts    followOptions
+	board   *board
+	streams *semaphore.Weighted
+	result  followed
+	// all are the goroutines, group those of them that follow a task.
+	all, group *errgroup.Group
+	// whole ends with the first error, watch also when all tasks have ended: it is that of watches.
+	whole, watch context.Context
+
+	mu sync.Mutex
+	// active is the number of tasks that are still followed. A task joins only while another is.
+	active int
 }
 
-// Node returns the node of an attempt, empty if unknown.
-func (b *board) Node(id string, attempt int) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.tasks[id].nodes[attempt]
-}
-
-func (b *board) statuses() map[string]types.Status {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	all := make(map[string]types.Status)
-	for id, p := range b.tasks {
-		if p.status != nil {
-			all[id] = *p.status
+// follow is Follow, outside a task. The tail of flags is for the first attempt, without earlier
+// ones.
+func (v *viewer) follow(ctx context.Context, ids []string, opts followOptions) (*followed, error) {
+	w := &following{viewer: v, opts: opts, board: newBoard(ids), streams: semaphore.NewWeighted(streamsAtOnce)}
+	records := v.records(ids)
+	if opts.stored {
+		// What is missing now may be there later.
+		if err := v.merge(ctx, records, func(*record, error) {}); err != nil {
+			return &w.result, err
 		}
 	}
-	return all
+	w.all, w.whole = errgroup.WithContext(ctx)
+	var stopWatching context.CancelFunc
+	w.watch, stopWatching = context.WithCancel(w.whole)
+	defer stopWatching()
+	w.watchTasks(ids)
+	var groupCtx context.Context
+	w.group, groupCtx = errgroup.WithContext(w.whole)
+	w.active = len(records)
+	for _, r := range records {
+		w.begin(groupCtx, r)
+	}
+	w.all.Go(func() error {
+		defer stopWatching()
+		return w.group.Wait()
+	})
+	if len(opts.jobs) > 0 {
+		w.all.Go(func() error { return w.watchJobs(groupCtx) })
+	}
+	if opts.waits {
+		shown := &waits{following: w, tasks: len(ids), terminal: opts.phases}
+		w.all.Go(func() error { shown.run(w.watch); return nil })
+	}
+	if opts.interactive != nil {
+		w.all.Go(func() error { opts.interactive.run(w.watch, w, ids[0]); return nil })
+	}
+	err := w.all.Wait()
+	w.result.statuses = w.board.statuses()
+	return &w.result, err
+}
+
+// begin follows a task, which counts as active already.
+func (w *following) begin(ctx context.Context, r *record) {
+	t := &tailing{following: w, record: r}
+	w.group.Go(func() error {
+		err := t.run(ctx)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.active--
+		return err
+	})
+}
+
+// watchTasks watches the statuses of tasks.
+func (w *following) watchTasks(ids []string) {
+	w.all.Go(func() error {
+		err := w.client.Watch(w.watch, controlplane.WatchTasks{IDs: ids}, w.board.take)
+		if w.watch.Err() != nil && w.whole.Err() == nil {
+			return nil
+		}
+		return err
+	})
+}
+
+// watchJobs follows tasks that join the jobs, while tasks are followed.
+func (w *following) watchJobs(ctx context.Context) error {
+	opts := controlplane.ListWatchOptions{Prefix: controlplane.Prefix(controlplane.Tasks, w.client.Namespace())}
+	err := controlplane.ListWatch(w.watch, w.client.Store(), opts, func(u controlplane.Update) error {
+		for _, e := range u.Events {
+			var t types.Task
+			k, ok := controlplane.Parse(e.Key)
+			if ok && !e.Delete && controlplane.Read(e.KV, &t) && slices.Contains(w.opts.jobs, t.Job) {
+				w.join(ctx, k.ID)
+			}
+		}
+		return nil
+	})
+	if w.watch.Err() != nil {
+		return nil // ctx has the reason, if there is any.
+	}
+	return err
+}
+
+// join follows one more task, unless it is followed, or all others have ended.
+func (w *following) join(ctx context.Context, id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.active == 0 || !w.board.add(id) {
+		return
+	}
+	w.active++
+	w.console.ShowLines(!w.flags.noPrefix)
+	w.begin(ctx, w.record(id))
+	w.watchTasks([]string{id})
 }
 
 // tailing is a followed task.
 type tailing struct {
-	f       *cmdutil.Factory
-	ns, id  string
-	opts    followOptions
-	board   *board
-	console *cmdutil.Console
-	out     *cmdutil.LineWriter
-	streams *semaphore.Weighted
-
-	// shown is the last attempt shown, said the last text.
-	shown int
-	said  string
+	*following
+	*record
+	// said is the last text.
+	said string
 }
 
 // run shows one attempt after the other until the task has ended.
@@ -199,11 +242,13 @@ func (t *tailing) run(ctx context.Context) error {
 	for first := true; ; {
 		status, changed, err := t.board.get(t.id)
 		if err != nil {
-			return err
+			t.console.Say("%v", err)
+			t.result.add(t.id, err)
+			return t.out.End()
 		}
 		if status != nil && first {
 			first = false
-			if t.opts.tail >= 0 {
+			if t.flags.tail >= 0 && t.log == nil {
 				t.shown = max(0, status.Attempt-1)
 			}
 		}
@@ -218,7 +263,7 @@ func (t *tailing) run(ctx context.Context) error {
 			t.shown++
 			continue
 		case status != nil && status.Phase.Ended() && status.Attempt <= t.shown:
-			return t.out.Flush()
+			return t.out.End()
 		}
 		stop := t.watchStart(ctx, status)
 		select {
@@ -258,31 +303,45 @@ func (t *tailing) Tell(s *types.Status) {
 
 // Show copies the output of an attempt until it is over. It skips output that is lost, and says so.
 func (t *tailing) Show(ctx context.Context, attempt int, status *types.Status) error {
-	if t.opts.headers && (attempt > 1 || status.Attempt > 1) {
-		t.console.Say("attempt %d of %s", attempt, t.id)
+	log := t.log
+	if log == nil || log.Attempt != attempt {
+		tail := -1
+		if attempt == status.Attempt && t.log == nil {
+			tail = t.flags.tail
+		}
+		if err := t.out.Flush(); err != nil {
+			return err
+		}
+		if t.opts.headers && (attempt > 1 || status.Attempt > 1) {
+			t.console.Say("attempt %d of %s", attempt, t.id)
+		}
+		log = t.viewer.log(t.id, attempt, tail)
 	}
 	if err := t.streams.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	defer t.streams.Release(1)
-	log := &nodeapi.Log{Namespace: t.ns, Task: t.id, Attempt: attempt, Tail: -1}
-	if attempt == status.Attempt {
-		log.Tail = t.opts.tail
-	}
+	defer t.reading() // in case that it cannot be read
 	retry, late := controlplane.RetryPolicy(), 0
 	for told := false; ; {
-		err := t.read(ctx, log)
+		err := t.readOn(ctx, log)
+		_, ours := errors.AsType[unwritable](err)
 		switch {
 		case err == nil, types.Is(err, types.NotFound):
 			return nil // It left no output.
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !types.ClassOf(err).Retryable():
+		case ours:
 			return err
+		case !types.ClassOf(err).Retryable():
+			t.console.Say("attempt %d of %s is not shown: %v", attempt, t.id, err)
+			t.result.add(t.id, err)
+			return nil
 		}
 		if status, _, gone := t.board.get(t.id); gone != nil || status.Phase.Ended() || status.Attempt > attempt {
 			if late++; late > lateTries {
 				t.console.Say("the rest of attempt %d of %s is not shown: %v", attempt, t.id, err)
+				t.result.add(t.id, err)
 				return nil
 			}
 		} else if !told && late == 0 {
@@ -295,19 +354,22 @@ func (t *tailing) Show(ctx context.Context, attempt int, status *types.Status) e
 	}
 }
 
-// read continues to read a log, on whatever node.
-func (t *tailing) read(ctx context.Context, log *nodeapi.Log) error {
+// readOn continues to read a log, on whatever node.
+func (t *tailing) readOn(ctx context.Context, log *nodeapi.Log) error {
 	node := t.board.Node(t.id, log.Attempt)
 	if node == "" {
-		nodes, _, err := t.f.WhereLogged(ctx, t.ns, t.id)
+		nodes, away, err := t.f.WhereLogged(ctx, t.client.Namespace(), t.id)
 		if err != nil {
 			return err
 		}
-		if node = nodes[log.Attempt]; node == "" {
+		if node = nodes[log.Attempt]; node == "" && len(away) > 0 {
+			return types.Errorf(types.Unavailable, "find attempt %d of task %s: no node has its output, and these do not answer: %s", log.Attempt, t.id, strings.Join(away, ", "))
+		}
+		if node == "" {
 			return types.Errorf(types.NotFound, "find attempt %d of task %s: no node has its output", log.Attempt, t.id)
 		}
 	}
-	return readLog(t.f, ctx, log, node, t.out, true)
+	return t.read(ctx, log, node, t.out, true)
 }
 
 // startQuietly is how long a start may take before its steps are shown.
@@ -337,7 +399,7 @@ func (t *tailing) tellSteps(ctx context.Context, node string, attempt int) {
 	stop := func() {}
 	_ = t.f.OnNode(ctx, node, func(c *nodeapi.Client) error {
 		defer func() { stop() }()
-		return c.Events(ctx, t.ns, t.id, attempt, 0, true, func(e nodeapi.Event) error {
+		return c.Events(ctx, t.client.Namespace(), t.id, attempt, 0, true, func(e nodeapi.Event) error {
 			stop()
 			stop = func() {}
 			if e.Step != nodeagent.StepPulling { // the status has the rest

@@ -16,15 +16,17 @@ const rmHelp = `Deletes tasks that have ended, and jobs whose tasks have all end
 listed. A server deletes them anyway after a while. Nodes keep the logs as long as they
 would otherwise.
 
-  escher rm web-x7k2
-  escher rm --force train-m4q9      stop it first, and wait for its end
-  escher rm --ended                 all that have ended in the namespace`
+  escher rm web
+  escher rm --force train        stop it first, and wait for its end
+  escher rm --ended              all that have ended in the namespace
+  escher rm --ended -l sweep=7   those of them with this label`
 
 // NewRm returns the command that deletes ended tasks and jobs.
 func NewRm(f *cmdutil.Factory) *cobra.Command {
-	var force, ended bool
+	var force, ended, dry bool
+	var labels cmdutil.Selection
 	cmd := &cobra.Command{
-		Use:   "rm TASK|JOB...",
+		Use:   "rm TASK|JOB...|-l LABELS|--ended",
 		Short: "Delete tasks and jobs that have ended",
 		Long:  rmHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -34,7 +36,7 @@ func NewRm(f *cmdutil.Factory) *cobra.Command {
 			if ended {
 				return nil
 			}
-			return cmdutil.AtLeastOne("TASK")(cmd, args)
+			return labels.Args(cmdutil.AtLeastOne("TASK"))(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -43,13 +45,19 @@ func NewRm(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			var targets []cmdutil.Named
-			if ended {
+			switch {
+			case !labels.IsZero():
+				targets, err = selected(ctx, f, client, &labels, dry, "deleting", func(t *controlplane.TaskState) bool { return !ended || t.Phase().Ended() })
+			case ended:
 				targets, err = endedTargets(ctx, client)
-			} else {
+			default:
 				targets, err = cmdutil.FindAll(ctx, client, args, controlplane.Tasks, controlplane.Jobs)
 			}
 			if err != nil {
 				return err
+			}
+			if dry {
+				return list(f, targets)
 			}
 			if force {
 				if err := stopFirst(ctx, f, client, targets); err != nil {
@@ -59,6 +67,8 @@ func NewRm(f *cmdutil.Factory) *cobra.Command {
 			return remove(ctx, f, client, targets)
 		},
 	}
+	labels.AddSelector(cmd, cmdutil.TaskLabels, "the tasks and jobs")
+	addDryRun(cmd, &dry)
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "stop them first if they have not ended")
 	cmd.Flags().BoolVar(&ended, "ended", false, "all tasks and jobs of the namespace that have ended")
 	return cmd

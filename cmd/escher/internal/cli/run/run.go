@@ -8,36 +8,42 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/file"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/images"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/admission"
 	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/nodeagent/runtime/image"
 	"github.com/escher-sched/escher/types"
 )
 
-const runHelp = `Submits a task, prints its output and ends with its exit code. The first Ctrl-C stops the
-task. With -d it prints the id and returns.
+const runHelp = `Runs a task: prints its output, and ends with its exit code. While it waits, it says why.
+Ctrl-C stops the task. With -d it prints the id and returns. With -i or -t, Ctrl-C goes to
+the task, and the end of this command ends its input.
 
-The cluster owns the task. If this command is killed (kill -9, or its machine is lost),
-the task runs on. Find it with escher ps, print its output with escher logs -f ID, wait
-for its end with escher wait ID, and stop it with escher stop ID.
+  escher run busybox:1.36 -- echo hello
+  escher run --cpu 2 --memory 4Gi --gpu 1 train:3 -- --epochs 3   requests; arguments of the image
+  escher run --workdir . python:3.13 -- python train.py           with your code
+  escher run --gang 4 --spread rack train:3                       four tasks, all at once or none
+  escher run --array 0-99%8 sweep:1                               100 tasks, 8 at once
+  escher run -d --name web -p http --restart always web:v3        a service
+  escher run -d --queue nightly --retries 2 train:3               waits its turn in a queue
+  escher run --policy 'pack={}' train:3                           any policy: escher policies kinds
+  escher run -it busybox:1.36 -- sh                               a shell; -i alone passes an input
+  escher run -d -l team=vision train:3                            a label: escher ps -l team=vision
+  escher run -d --request slot=1 --binary ./escher -- version     a program without an image
 
-  escher run --cpu 1 --memory 256Mi docker.io/library/busybox:1.36 -- echo hello
-  escher run -d --request co_location=1 --binary ./task2
-  escher run -d --provide co_location=1@running --binary ./task1
-  escher run -p http -v /srv/www:/www:ro --restart always:5 --workdir /www IMAGE
-  escher run -- hostname                  (in a task: its own image)
-  escher run --gang 4 --spread rack IMAGE              four tasks, all at once or none
-  escher run --policy 'spread={over: rack}' IMAGE      any policy: escher policies kinds
-
-To launch tasks from a file, use escher submit.`
+The cluster owns the task: it runs on if this command is killed. To find it, use escher ps;
+to read, wait for and end it, escher logs, wait and stop. In a task, escher run -- COMMAND
+uses its own image. To launch tasks from a file, use escher submit.`
 
 // NewRun returns the command that submits tasks.
 func NewRun(f *cmdutil.Factory) *cobra.Command {
 	var flags runFlags
-	cmd := &cobra.Command{
+	cmd := cmdutil.EndsWithTask(&cobra.Command{
 		Use:   "run [IMAGE|--binary PATH] [-- COMMAND...|ARGUMENT...]",
 		Short: "Run a task",
 		Long:  runHelp,
@@ -49,7 +55,7 @@ func NewRun(f *cmdutil.Factory) *cobra.Command {
 			}
 			return runAll(cmd.Context(), f, l, flags.detach)
 		},
-	}
+	}, "")
 	flags.Add(cmd)
 	return cmd
 }
@@ -61,6 +67,8 @@ type launching struct {
 	policies []esl.Policy
 	// image is to make first, unless it has no name.
 	image image.Spec
+	// workdir is a directory to send first; empty means none.
+	workdir string
 }
 
 // launch checks everything before anything is written. dash is the number of arguments before --.
@@ -81,22 +89,42 @@ func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launchin
 			return l, err
 		}
 		r.image = l.image.Name
-		if len(command) > 0 {
-			// The binary is the command, and the arguments follow it.
-			command = append([]string{images.InImage(r.binary)}, command...)
+		if r.spec.entrypointGiven() {
+			return l, types.Errorf(types.Invalid, "entrypoint: is given together with --binary, which is the entry point: drop one of them")
 		}
+		r.spec.binary = images.InImage(r.binary)
 	}
 	if l.policies, err = r.policies.Policies(); err != nil {
 		return l, err
 	}
+	if r.array != "" {
+		if r.indices, err = manifest.ParseArray(r.array); err != nil {
+			return l, err
+		}
+		if n := r.indices.AtOnce; n > 0 {
+			l.policies = append(l.policies, admission.Limit{AtOnce: n})
+		}
+	}
 	for _, notice := range r.policies.Notices {
 		f.Tell("%s", notice)
+	}
+	if f.InTask() && r.indices != nil {
+		return l, types.Errorf(types.Precondition, "array: a task cannot submit an array: submit it outside, or give --count")
 	}
 	if f.InTask() && len(l.policies) > 0 {
 		return l, errPoliciesInside()
 	}
-	l.subs, err = r.submissions(f, command)
-	return l, err
+	if l.subs, err = r.submissions(f, command); err != nil {
+		return l, err
+	}
+	if err := r.interactive(f, l); err != nil {
+		return l, err
+	}
+	l.workdir = r.spec.local
+	if f.InTask() && l.workdir != "" {
+		return l, file.ErrWorkdirInside()
+	}
+	return l, nil
 }
 
 // errPoliciesInside says that the socket of a task knows no policies.
@@ -110,11 +138,11 @@ func (l launching) submit(ctx context.Context, tasks cmdutil.Tasks) (controlplan
 	if err != nil {
 		return controlplane.Launched{}, err
 	}
-	job := controlplane.Job{Name: l.subs[0].Task.Name, Tasks: l.subs, RequestDigest: apply.RequestDigest(l.subs, stored)}
+	job := controlplane.Job{Name: l.subs[0].Task.Name, Labels: l.subs[0].Task.Labels, Tasks: l.subs, RequestDigest: apply.RequestDigest(l.subs, stored)}
 	if direct, ok := tasks.(cmdutil.Direct); ok && len(l.policies) > 0 {
 		return builtin.New(direct.Client).Submit(ctx, job, l.policies...)
 	}
-	if len(l.subs) == 1 {
+	if len(l.subs) == 1 && l.subs[0].Task.Count == 0 {
 		return tasks.Launch(ctx, l.subs...)
 	}
 	return tasks.LaunchJob(ctx, job)
@@ -130,6 +158,9 @@ func runAll(ctx context.Context, f *cmdutil.Factory, l launching, detach bool) e
 			return err
 		}
 	}
+	if err := l.sendWorkdir(ctx, f); err != nil {
+		return err
+	}
 	res, err := l.submit(ctx, tasks)
 	if err != nil {
 		return err
@@ -140,5 +171,5 @@ func runAll(ctx context.Context, f *cmdutil.Factory, l launching, detach bool) e
 		}
 		return nil
 	}
-	return attached(ctx, f, tasks, res.Tasks)
+	return attached(ctx, f, tasks, res.Tasks, newInteractive(f, l.subs[0].Spec.Stdin, l.subs[0].Spec.TTY))
 }

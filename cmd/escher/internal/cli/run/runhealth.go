@@ -3,12 +3,13 @@ package run
 import (
 	"encoding/json"
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -19,20 +20,24 @@ type healthFlags struct {
 	retries                        int
 	then                           string
 	signal                         string
-	init                           bool
+	init, none                     bool
 }
 
 func (h *healthFlags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&h.command, "health-cmd", "", "shell command that exits with 0 in the container while the task is healthy; or a program, such as '[\"/bin/check\", \"-q\"]'")
 	flags.StringVar(&h.http, "health-http", "", "PORT/PATH: healthy if this port, by name or number, answers a request with 200 to 399")
 	flags.StringVar(&h.tcp, "health-tcp", "", "PORT: healthy if this port, by name or number, accepts a connection")
-	flags.DurationVar(&h.interval, "health-interval", 0, "time from one probe to the next; 0 means 10s")
-	flags.DurationVar(&h.timeout, "health-timeout", 0, "time limit of a probe; 0 means 2s")
+	flags.DurationVar(&h.interval, "health-interval", 0, "time from one probe to the next")
+	flags.DurationVar(&h.timeout, "health-timeout", 0, "time limit of a probe")
 	flags.DurationVar(&h.startPeriod, "health-start-period", 0, "time after the start in which failures do not count, until the first success")
-	flags.IntVar(&h.retries, "health-retries", 0, "number of failed probes in a row that make it unhealthy; 0 means 3")
-	flags.StringVar(&h.then, "health-then", "", "report: show that it is unhealthy (the default); restart: also end its process, which --restart may run again")
+	flags.IntVar(&h.retries, "health-retries", 0, "number of failed probes in a row that make it unhealthy")
+	flags.StringVar(&h.then, "health-then", "", "report: show that it is unhealthy, the default; restart: also end its process, which --restart may run again")
+	flags.BoolVar(&h.none, "no-healthcheck", false, "ignore the HEALTHCHECK of the image, which counts if no check is given")
 	flags.StringVar(&h.signal, "signal", "", "SIGNAL@TIME: send this signal this long before it is asked to end, such as USR1@120s")
 	flags.BoolVar(&h.init, "init", false, "run it below a small init, which passes on signals and reaps orphaned processes")
+	for name, preset := range map[string]string{"interval": "10s", "timeout": "2s", "retries": "3"} {
+		cmdutil.Preset(flags, "health-"+name, preset, "give more, or leave it out for the default")
+	}
 }
 
 // look adds the flags to a spec.
@@ -51,7 +56,10 @@ func (h *healthFlags) look(out *types.Spec) error {
 		errs = append(errs, types.Errorf(types.Invalid, "health: is described, and there is no check: give --health-cmd, --health-http or --health-tcp too"))
 	}
 	warn, err := parseWarn(h.signal)
-	out.Warn, out.Init = warn, h.init
+	if h.none && len(out.Checks) > 0 {
+		errs = append(errs, types.Errorf(types.Invalid, "no-healthcheck: a check is given too, which replaces that of the image: drop one of them"))
+	}
+	out.Warn, out.Init, out.NoHealthcheck = warn, h.init, h.none
 	return errors.Join(append(errs, err)...)
 }
 
@@ -99,22 +107,14 @@ func (h *healthFlags) tcpCheck() (*types.Check, error) {
 	return &types.Check{Name: "tcp", TCP: &types.TCPCheck{Port: h.tcp}}, nil
 }
 
-// parseWarn reads SIGNAL@TIME, nil if text is empty. A number means seconds.
+// parseWarn reads SIGNAL@TIME, nil if text is empty.
 func parseWarn(text string) (*types.Warn, error) {
 	if text == "" {
 		return nil, nil
 	}
-	name, before, found := strings.Cut(text, "@")
-	if seconds, err := strconv.Atoi(before); err == nil {
-		before = strconv.Itoa(seconds) + "s"
-	}
-	d, err := time.ParseDuration(before)
-	if !found || err != nil || d <= 0 {
-		return nil, types.Errorf(types.Invalid, "signal: %q does not say how long before the end: write SIGNAL@TIME, such as USR1@120s", text)
-	}
-	known, err := types.ParseSignal(name)
+	warn, err := manifest.ParseWarn(text)
 	if err != nil {
-		return nil, types.Errorf(types.Invalid, "signal: %q is no signal: write its name, such as USR1@120s", name)
+		return nil, types.Errorf(types.Invalid, "signal: %w", err)
 	}
-	return &types.Warn{Signal: known, Before: d}, nil
+	return warn, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 )
@@ -163,6 +164,7 @@ func (m *policyMaker) parameters(f esl.Flag) (with esl.Parameters, ok bool) {
 	default:
 		if on, _ := m.flags.GetBool(f.Name); on {
 			with = esl.Parameters{}
+			maps.Copy(with, f.Switch)
 		}
 	}
 	if err != nil {
@@ -174,13 +176,13 @@ func (m *policyMaker) parameters(f esl.Flag) (with esl.Parameters, ok bool) {
 }
 
 // made adds a policy, or the error that it is wrong.
-func (m *policyMaker) made(made manifest.Made, err error) {
+func (m *policyMaker) made(p manifest.Policy, notice string, err error) {
 	if err != nil {
 		m.fail("policy %w", err)
 		return
 	}
-	if made.Notice != "" {
-		m.notices = append(m.notices, made.Notice)
+	if notice != "" {
+		m.notices = append(m.notices, notice)
 	}
-	m.policies = append(m.policies, policy.Of(made))
+	m.policies = append(m.policies, apply.PolicyOf(p))
 }

@@ -21,14 +21,20 @@ import (
 
 // specFlags say what to run, and how.
 type specFlags struct {
-	env, envFiles   []string
-	workdir, user   string
+	env, envFiles []string
+	workdir, user string
+	// local is the directory to send that workdir names; spec sets it.
+	local           string
 	mounts, scratch []string
 	ports           []string
 	restart         string
 	delay, maxDelay time.Duration
+	entrypoint      string
+	entrypointGiven func() bool
+	binary          string // the path in the image of the binary to run
 	stopSignal      string
 	grace           time.Duration
+	stdin, tty      bool
 	isolation       flagset.IsolationFlags
 	health          healthFlags
 }
@@ -37,25 +43,34 @@ func (s *specFlags) Add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&s.env, "env", "e", nil, "NAME=value, or NAME for its value here; repeat for several")
 	flags.StringArrayVar(&s.envFiles, "env-file", nil, "file with such lines; --env overrides it")
-	flags.StringVarP(&s.workdir, "workdir", "w", "", "working directory")
-	flags.StringVarP(&s.user, "user", "u", "", "uid[:gid], or a name of the image")
+	flags.StringVar(&s.entrypoint, "entrypoint", "", "program that runs instead of the image's entry point; its arguments follow the image; \"\" means none: the first argument is the program")
+	flags.StringVarP(&s.workdir, "workdir", "w", "", "a directory with your code, such as . or ./src:/app: it is sent, appears at /workdir or that path, and is the working directory; an absolute path alone is a directory of the container")
+	flags.BoolVarP(&s.stdin, "interactive", "i", false, "pass the input of escher run to it; once")
+	flags.BoolVarP(&s.tty, "tty", "t", false, "give it a terminal")
+	flags.StringVarP(&s.user, "user", "u", "", "uid[:gid], or the name of a user in the image")
 	flags.StringArrayVarP(&s.mounts, "mount", "v", nil, "SOURCE:TARGET[:ro]: a path of the node, which must allow it, in the container")
 	flags.StringArrayVar(&s.scratch, "scratch", nil, "TARGET: an empty directory of the task, deleted with it")
 	flags.StringArrayVarP(&s.ports, "port", "p", nil, "NAME[=NUMBER]: a port of the node, found in ESCHER_PORT_NAME, and the first one in PORT; the node chooses the number unless it is given")
 	flags.StringVar(&s.restart, "restart", "never", "never, on-failure[:LIMIT] or always[:LIMIT]: when its process runs again, on the same node")
-	flags.DurationVar(&s.delay, "restart-delay", 0, "wait before the first restart, doubled for each that follows; 0 means "+render.Shortly(types.RestartDelay))
-	flags.DurationVar(&s.maxDelay, "restart-max-delay", 0, "longest wait before a restart; 0 means "+render.Shortly(types.MaxRestartDelay))
+	flags.DurationVar(&s.delay, "restart-delay", 0, "wait before the first restart, doubled for each that follows")
+	flags.DurationVar(&s.maxDelay, "restart-max-delay", 0, "longest wait before a restart")
 	flags.StringVar(&s.stopSignal, "stop-signal", "", "signal that asks it to end, such as SIGINT (default: the image's, or SIGTERM)")
-	flags.DurationVar(&s.grace, "grace", 0, "time between the stop signal and the kill; 0 means 10s")
-	s.isolation.Add(flags)
+	flags.DurationVar(&s.grace, "grace", 0, "time between the stop signal and the kill")
+	cmdutil.Preset(flags, "restart-delay", render.Shortly(types.RestartDelay), "give a time above 0s, or leave it out for the default")
+	cmdutil.Preset(flags, "restart-max-delay", render.Shortly(types.MaxRestartDelay), "give a time above 0s, or leave it out for the default")
+	cmdutil.Preset(flags, "grace", "10s", "give a time above 0s; escher stop --grace 0s kills at once")
+	s.entrypointGiven = func() bool { return flags.Changed("entrypoint") }
+	s.isolation.Add(cmd)
 	s.health.Add(flags)
 }
 
 // spec makes the spec of the flags.
 func (s *specFlags) spec(f *cmdutil.Factory, image string, command []string) (*types.Spec, error) {
-	out := &types.Spec{Image: image, Command: command, Dir: s.workdir, User: s.user, Grace: s.grace}
+	out := &types.Spec{Image: image, User: s.user, Grace: s.grace, Stdin: s.stdin, TTY: s.tty}
+	out.SetCommand(s.program(), command)
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
+	note(s.setWorkdir(out))
 	env, err := s.environment(f)
 	out.Env = env
 	note(err)
@@ -78,12 +93,25 @@ func (s *specFlags) spec(f *cmdutil.Factory, image string, command []string) (*t
 		out.StopSignal, err = types.ParseSignal(s.stopSignal)
 		note(err)
 	}
-	note(s.isolation.Isolate(out))
+	note(s.isolation.Isolate(f, out))
 	note(s.health.look(out))
 	if err := errors.Join(errs...); err != nil {
 		return nil, types.Errorf(types.Invalid, "%w", err)
 	}
 	return out, out.Validate()
+}
+
+// program returns the entry point of the flags: nil means the image's, an empty one none.
+func (s *specFlags) program() []string {
+	switch {
+	case s.binary != "":
+		return []string{s.binary}
+	case !s.entrypointGiven():
+		return nil
+	case s.entrypoint == "":
+		return []string{}
+	}
+	return []string{s.entrypoint}
 }
 
 // environment reads the files, then the flags.
@@ -99,6 +127,9 @@ func (s *specFlags) environment(f *cmdutil.Factory) ([]string, error) {
 	given, err := Variables(f, "env", s.env)
 	if err != nil {
 		return nil, err
+	}
+	if kind := f.Getenv("TERM"); kind != "" && s.tty {
+		env = append([]string{"TERM=" + kind}, env...)
 	}
 	return latest(append(env, given...)), nil
 }
@@ -126,7 +157,7 @@ func variable(f *cmdutil.Factory, field, text string) (string, error) {
 	}
 	value := f.Getenv(text)
 	if value == "" {
-		return "", types.Errorf(types.Invalid, "%s: %q is not NAME=value, and no variable that is set here: write NAME=value", field, text)
+		return "", types.Errorf(types.Invalid, "%s: %q is not NAME=value, and no variable of this environment has that name: write NAME=value", field, text)
 	}
 	return text + "=" + value, nil
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/file"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
@@ -17,9 +18,11 @@ import (
 const stopHelp = `Ends tasks, or all tasks of jobs, for good. Each gets its stop signal, and is killed if
 it has not ended after its grace. Waiting tasks are cancelled at once.
 
-  escher stop web-x7k2 train-m4q9    ids may be shortened
-  escher stop --wait train-m4q9      returns when all of its tasks have ended
-  escher stop --grace 0s web-x7k2    kills it at once
+  escher stop web train        ids may be shortened
+  escher stop --wait train     returns when all of its tasks have ended
+  escher stop --grace 0s web   kills it at once
+  escher stop -f app.yaml      all that the file describes, by their names
+  escher stop -l team=vision   all with this label; --dry-run only lists them
 
 A task with a warning (run --signal) gets the warning at once, and its stop signal that
 much later; a grace shorter than its own leaves no time for a warning. A second stop with
@@ -34,16 +37,20 @@ type stopFlags struct {
 	graced bool
 	reason string
 	wait   bool
+	file   string
+	labels cmdutil.Selection
+	// dry lists what would be stopped.
+	dry bool
 }
 
 // NewStop returns the command that stops tasks.
 func NewStop(f *cmdutil.Factory) *cobra.Command {
 	var flags stopFlags
 	cmd := &cobra.Command{
-		Use:   "stop TASK|JOB...",
+		Use:   "stop TASK|JOB...|-f FILE|-l LABELS",
 		Short: "End tasks, or all tasks of jobs, for good",
 		Long:  stopHelp,
-		Args:  cmdutil.AtLeastOne("TASK"),
+		Args:  fileOr(&flags.file, &flags.labels, cmdutil.AtLeastOne("TASK")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.graced = cmd.Flags().Changed("grace")
 			if flags.graced && flags.grace == 0 {
@@ -55,27 +62,67 @@ func NewStop(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			direct, ok := tasks.(cmdutil.Direct)
+			if !ok && flags.dry {
+				return types.Errorf(types.Precondition, "dry-run: is not possible in a task: leave it out")
+			}
+			if !ok && flags.file != "" {
+				return types.Errorf(types.Precondition, "file: a task cannot find what a file describes: name the tasks by their ids")
+			}
+			if !ok && !flags.labels.IsZero() {
+				if args, err = tasks.Selected(ctx, flags.labels.Selector, true); err != nil {
+					return err
+				}
+				if len(args) == 0 {
+					flags.labels.TellNone(f, "task")
+				}
+			}
 			if !ok {
 				return flags.inside(ctx, f, tasks, args)
 			}
-			targets, err := cmdutil.FindAll(ctx, direct.Client, args, controlplane.Tasks, controlplane.Jobs)
+			targets, err := flags.targets(ctx, f, direct.Client, args)
 			if err != nil {
 				return err
+			}
+			if flags.dry {
+				return list(f, targets)
 			}
 			ids, err := flags.stop(ctx, direct.Client, targets)
 			if err != nil {
 				return err
 			}
-			for _, t := range targets {
-				fmt.Fprintln(f.Out, t.ID)
+			if err := list(f, targets); err != nil {
+				return err
 			}
 			return flags.waitFor(ctx, f, tasks, ids)
 		},
 	}
 	cmd.Flags().DurationVar(&flags.grace, "grace", controlplane.DefaultGrace, "time between the stop signal and the kill, instead of the task's own")
 	cmd.Flags().StringVar(&flags.reason, "reason", "stopped by escher stop", "reason to show in its status")
+	file.AddFile(cmd, &flags.file)
+	flags.labels.AddSelector(cmd, cmdutil.TaskLabels, "the tasks and jobs")
+	addDryRun(cmd, &flags.dry)
 	cmd.Flags().BoolVarP(&flags.wait, "wait", "w", false, "return when they have ended")
+	cmdutil.FormerShorthand(cmd, f, "wait")
 	return cmd
+}
+
+// targets returns the named or selected tasks and jobs, or those of the file.
+func (s *stopFlags) targets(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, names []string) ([]cmdutil.Named, error) {
+	if !s.labels.IsZero() {
+		return selected(ctx, f, client, &s.labels, s.dry, "stopping", func(t *controlplane.TaskState) bool { return !t.Phase().Ended() })
+	}
+	if s.file == "" {
+		return cmdutil.FindAll(ctx, client, names, controlplane.Tasks, controlplane.Jobs)
+	}
+	docs, err := file.ReadManifest(f, s.file)
+	if err != nil {
+		return nil, err
+	}
+	all, err := described(ctx, client, docs)
+	if len(all) == 0 || err != nil {
+		return nil, err
+	}
+	return cmdutil.LivingOrLast(ctx, client, all)
 }
 
 // inside stops tasks from within a task.

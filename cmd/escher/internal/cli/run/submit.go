@@ -22,7 +22,7 @@ schema prints their JSON Schema.
 
   escher submit -f job.yaml
   escher submit -f job.yaml --attach     shows the output, like escher run
-  escher submit -f task.yaml --count 100
+  escher submit -f task.yaml --count 100 -l sweep=7
   escher wait $(escher submit -f job.yaml)`
 
 // submitFlags say what to submit, and how.
@@ -32,12 +32,13 @@ type submitFlags struct {
 	// counted reports whether count is given.
 	counted bool
 	attach  bool
+	labels  labelFlags
 }
 
 // NewSubmit returns the command that launches the tasks and jobs in a file.
 func NewSubmit(f *cmdutil.Factory) *cobra.Command {
 	var flags submitFlags
-	cmd := &cobra.Command{
+	cmd := cmdutil.EndsWithTask(&cobra.Command{
 		Use:   "submit -f FILE",
 		Short: "Launch the tasks and jobs in a file",
 		Long:  submitHelp,
@@ -48,11 +49,13 @@ func NewSubmit(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			flags.labels.AddTo(docs)
 			return flags.submit(cmd.Context(), f, docs)
 		},
-	}
+	}, "attach")
 	file.AddFile(cmd, &flags.file)
 	cmd.Flags().IntVar(&flags.count, "count", 0, "number of tasks, as one job; the file describes one task or one job with a template")
+	flags.labels.Add(cmd.Flags(), "l")
 	cmd.Flags().BoolVar(&flags.attach, "attach", false, "print the output of the tasks, and end with their exit code")
 	return cmd
 }
@@ -73,7 +76,7 @@ func (s *submitFlags) multiply(docs []manifest.Document) error {
 	case doc.Kind == manifest.KindTask && doc.Task.ID != "":
 		return types.Errorf(types.Invalid, "count: the task has an id, which only one can have: leave id out")
 	case doc.Kind == manifest.KindTask:
-		doc.Job = &manifest.Job{Name: doc.Task.Name, Count: s.count, Template: doc.Task}
+		doc.Job = &manifest.Job{Name: doc.Task.Name, Labels: doc.Task.Labels, Count: s.count, Template: doc.Task}
 		doc.Kind, doc.Task = manifest.KindJob, nil
 	case doc.Kind == manifest.KindJob && doc.Job.Template != nil:
 		doc.Job.Count = s.count
@@ -87,12 +90,19 @@ func (s *submitFlags) submit(ctx context.Context, f *cmdutil.Factory, docs []man
 	if err := s.multiply(docs); err != nil {
 		return err
 	}
+	workdirs, err := file.PackWorkdirs(ctx, f, s.file, docs)
+	if err != nil {
+		return err
+	}
 	d, err := apply.Submit(docs, time.Now())
 	if err != nil {
 		return err
 	}
 	tasks, err := f.Tasks(ctx)
 	if err != nil {
+		return err
+	}
+	if err := workdirs.Send(ctx, f); err != nil {
 		return err
 	}
 	done := f.Progress("submitting")
@@ -105,7 +115,7 @@ func (s *submitFlags) submit(ctx context.Context, f *cmdutil.Factory, docs []man
 		return err
 	}
 	if s.attach {
-		return attached(ctx, f, tasks, d.Launched())
+		return attached(ctx, f, tasks, d.Launched(), nil)
 	}
 	for i := range d.Changes {
 		fmt.Fprintln(f.Out, d.Changes[i].ID)
@@ -135,7 +145,7 @@ func launchAll(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) erro
 		var l controlplane.Launched
 		var err error
 		if c.Kind == manifest.KindJob {
-			l, err = tasks.LaunchJob(ctx, controlplane.Job{Name: c.Name, Tasks: c.Submissions})
+			l, err = tasks.LaunchJob(ctx, controlplane.Job{Name: c.Name, Labels: c.Labels(), Tasks: c.Submissions})
 		} else {
 			l, err = tasks.Launch(ctx, c.Submissions...)
 		}

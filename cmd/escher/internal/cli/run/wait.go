@@ -14,19 +14,29 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
+
+const waitHelp = `Waits for tasks, or all tasks of jobs, and ends with the exit code of the first that
+failed.
+
+  escher wait train
+  escher wait --until running --timeout 1m web
+  escher wait -l sweep=7            all tasks with this label, ended ones too`
 
 // NewWait returns the command that waits for tasks.
 func NewWait(f *cmdutil.Factory) *cobra.Command {
 	var until string
 	var timeout time.Duration
-	cmd := &cobra.Command{
-		Use:   "wait TASK|JOB...",
+	var labels cmdutil.Selection
+	cmd := cmdutil.EndsWithTask(&cobra.Command{
+		Use:   "wait TASK|JOB...|-l LABELS",
 		Short: "Wait for tasks, or all tasks of jobs, and end with the exit code of the first that failed",
-		Args:  cmdutil.AtLeastOne("TASK"),
+		Long:  waitHelp,
+		Args:  labels.Args(cmdutil.AtLeastOne("TASK")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout < 0 {
-				return types.Errorf(types.Invalid, "timeout: %s is negative: give how long to wait at most, or 0", timeout)
+				return types.Errorf(types.Invalid, "timeout: %s is negative: give how long to wait at most", timeout)
 			}
 			far, err := parseUntil(until)
 			if err != nil {
@@ -42,11 +52,16 @@ func NewWait(f *cmdutil.Factory) *cobra.Command {
 				defer cancel()
 				ctx = limited
 			}
-			ids, err := cmdutil.IdsOf(cmd.Context(), tasks, args)
+			var ids []string
+			if labels.IsZero() {
+				ids, err = cmdutil.IdsOf(cmd.Context(), tasks, args)
+			} else if ids, err = tasks.Selected(cmd.Context(), labels.Selector, false); err == nil && len(ids) == 0 {
+				err = labels.ErrNone(f, "task", "escher ps -a --show-labels lists labels")
+			}
 			if err != nil {
 				return err
 			}
-			done := f.Progress("waiting for " + strings.Join(args, " "))
+			done := f.Progress("waiting for " + strings.Join(args, " ") + labels.String())
 			statuses, err := tasks.Wait(ctx, far, ids...)
 			done()
 			if err != nil {
@@ -54,9 +69,11 @@ func NewWait(f *cmdutil.Factory) *cobra.Command {
 			}
 			return endOf(f, statuses)
 		},
-	}
+	}, "")
+	labels.AddSelector(cmd, cmdutil.TaskLabels, "all tasks that are there now,")
 	cmd.Flags().StringVar(&until, "until", "ended", "phase to wait for: ended, healthy, running or bound")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time; 0 means never")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time (default: never)")
+	cmdutil.Preset(cmd.Flags(), "timeout", "", "leave it out for no limit")
 	return cmd
 }
 
@@ -65,7 +82,7 @@ func tooLong(err error, timeout time.Duration, ids []string, reached map[string]
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return types.Errorf(types.Unavailable, "wait: after %s only %d of %d tasks are that far: escher why TASK says what one waits for", timeout, len(reached), len(ids))
+	return types.Errorf(types.Unavailable, "wait: after %s, %d of %s have got as far as --until says: escher why TASK says what one waits for", timeout, len(reached), words.Count(len(ids), "task"))
 }
 
 func parseUntil(text string) (controlplane.Until, error) {

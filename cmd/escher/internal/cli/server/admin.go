@@ -14,6 +14,7 @@ func NewAdmin(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin",
 		Short: "Administer a cluster",
+		Long:  "Administers a cluster.\n\n  escher admin restored   after etcd was restored from a backup",
 		Args:  cmdutil.Exactly(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -27,16 +28,17 @@ decide again 30 s later. Tasks that were bound in the backup wait for their next
 
 Servers detect a restored snapshot by themselves. They cannot detect that the files of
 etcd were copied back: then run this command as soon as etcd serves, before you start the
-servers.`
+servers.
+
+  escher admin restored`
 
 // newAdminRestored returns the command that begins a new epoch.
 func newAdminRestored(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:     "restored",
-		Short:   "Tell the cluster that etcd was restored from a backup",
-		Long:    adminRestoredHelp,
-		Example: "  escher admin restored",
-		Args:    cmdutil.Exactly(),
+		Use:   "restored",
+		Short: "Tell the cluster that etcd was restored from a backup",
+		Long:  adminRestoredHelp,
+		Args:  cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := f.Store(cmd.Context())
 			if err != nil {

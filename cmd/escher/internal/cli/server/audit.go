@@ -45,8 +45,9 @@ state directory of each agent, and needs no cluster.
 An unreadable value counts as absent; the finding names its key. With --repair the
 command shows what is wrong with the value, asks, and repairs the key. It counts the use
 of a node again, lets a task fail if it is unknown what ran, and removes any other key.
-It does nothing if the key, or another one that the repair relies on, has changed.`,
-		Example: `  escher audit
+It does nothing if the key, or another one that the repair relies on, has changed.
+
+  escher audit
   escher audit --exec-log node-1.log --exec-log node-2.log
   escher audit --repair /escher/status/default/web-x7k2m4q9ab --keep value.bin`,
 		Args: cmdutil.Exactly(),

@@ -1,13 +1,10 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -42,12 +39,11 @@ func (r *repairFlags) repair(ctx context.Context, f *cmdutil.Factory, store cont
 	}
 	fmt.Fprintf(f.Err, "%s: %s\n%s; %s writes such keys.\nThe repair %s.\n", plan.Key, plan.Why, value, plan.Writer(), plan.Does)
 	if !r.yes {
-		fmt.Fprint(f.Err, "Repair it? [y/N] ")
-		answer, err := bufio.NewReader(io.LimitReader(f.In, 64)).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
+		yes, err := f.Ask("Repair it?")
+		if err != nil {
 			return types.Errorf(types.Internal, "repair %s: read the answer: %w", r.key, err)
 		}
-		if text := strings.ToLower(strings.TrimSpace(answer)); text != "y" && text != "yes" {
+		if !yes {
 			return types.Errorf(types.Precondition, "repair %s: nothing was changed: answer y, or give --yes", r.key)
 		}
 	}

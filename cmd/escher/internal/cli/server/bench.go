@@ -27,13 +27,16 @@ ratios, not the figures, and use a machine that runs nothing else.
 of any cluster, in the columns that docs/performance.md lists.
 
 Every run ends with an audit of the state; a violation fails it. Without --scenario and
---trace it lists what can be measured.`
+--trace it lists what can be measured.
+
+  escher bench
+  escher bench --scenario submit --quick --data /var/tmp`
 
 // BenchProgram is the name of the benchmark program. It is in the directory of escher.
 const BenchProgram = "escher-bench"
 
 // benchConfig is the configuration that escher bench passes to the benchmark program: the fields of
-// bench.Config in package e2e/bench.
+// rig.Config in package e2e/bench/rig.
 type benchConfig struct {
 	Scenario, Escher, Dir     string
 	Nodes, Tasks, Rounds, Ops int

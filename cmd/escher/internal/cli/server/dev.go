@@ -26,7 +26,11 @@ none, in one of its own. It needs root.
 All of its state is in the directory, which only its owner can enter; etcd listens on a
 Unix socket in it, and on no port. Interrupted, it stops the running tasks, unless --keep
 is given. Killed, it leaves them running for some seconds. Started in the same directory
-within that time, it adopts them; otherwise a watchdog ends them, and they run again.`
+within that time, it adopts them; otherwise a watchdog ends them, and they run again.
+
+  escher dev
+  escher dev --nodes 3 --cpu 2 --memory 4Gi
+  escher dev --simulated-gpus 8,model=H100,memory=80Gi     without a GPU`
 
 // devFlags describe the cluster to run.
 type devFlags struct {
@@ -56,6 +60,9 @@ func NewDev(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if f.Runtimes == nil && os.Geteuid() != 0 {
+				return types.Errorf(types.Precondition, "dev: containers need root, and this is user %d: use sudo, with the flags and -E for the environment", os.Geteuid())
+			}
 			log, closeLog, err := openLog(cfg.Dir, f, &flags)
 			if err != nil {
 				return err
@@ -67,10 +74,11 @@ func NewDev(f *cmdutil.Factory) *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.IntVar(&flags.nodes, "nodes", 1, "number of nodes on the machine")
-	set.StringVar(&flags.cpu, "cpu", "", "cores of each node; default: a share of the machine")
-	set.StringVar(&flags.memory, "memory", "", "memory of each node; default: a share of the machine")
-	set.StringVar(&flags.gpus, "gpus", "0", "simulated GPUs of each node: 8,model=H100,memory=80Gi,links=all|pairs|none,numa=2")
-	set.StringArrayVar(&flags.labels, "label", nil, "node:name=value; repeat for several")
+	set.StringVar(&flags.cpu, "cpu", "", "cores of each node; default: all of the machine, which the nodes share")
+	set.StringVar(&flags.memory, "memory", "", "memory of each node; default: all of the machine, which the nodes share")
+	set.StringVar(&flags.gpus, "simulated-gpus", "0", "GPUs that each node simulates: 8,model=H100,memory=80Gi,links=all|pairs|none,numa=2")
+	cmdutil.Former(cmd, f, "gpus", "simulated-gpus")
+	set.StringArrayVar(&flags.labels, "label", nil, "NODE:NAME=VALUE, or NAME=VALUE for all nodes; repeat for several")
 	set.StringVar(&flags.placement, "placement", string(search.Spread), placementHelp)
 	set.BoolVar(&flags.keep, "keep", false, "leave tasks running when interrupted")
 	set.StringVar(&flags.containerd, "containerd", "", agent.ContainerdHelp)
@@ -79,6 +87,7 @@ func NewDev(f *cmdutil.Factory) *cobra.Command {
 	set.StringVar(&flags.ops, "ops", "", "host:port for metrics and health, without a password; default: only the socket run/ops.sock in the directory")
 	set.BoolVar(&flags.pprof, "pprof", false, "serve profiles at run/ops.sock, too")
 	set.BoolVarP(&flags.verbose, "verbose", "v", false, "show the log")
+	cmdutil.FormerShorthand(cmd, f, "verbose")
 	flags.logs.Add(set)
 	return cmd
 }
@@ -100,7 +109,7 @@ func (d *devFlags) config(f *cmdutil.Factory) (dev.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	labels, err := parseNodeLabels(d.labels)
+	labels, err := parseNodeLabels(d.labels, d.nodes)
 	if err != nil {
 		return cfg, err
 	}
@@ -131,19 +140,31 @@ func (d *devFlags) config(f *cmdutil.Factory) (dev.Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// parseNodeLabels reads node:name=value.
-func parseNodeLabels(texts []string) (map[string][]types.Label, error) {
+// parseNodeLabels reads node:name=value, and name=value for all nodes.
+func parseNodeLabels(texts []string, nodes int) (map[string][]types.Label, error) {
 	labels := make(map[string][]types.Label)
 	for _, text := range texts {
-		node, given, ok := strings.Cut(text, ":")
-		if !ok || !strings.Contains(given, "=") {
-			return nil, types.Errorf(types.Invalid, "label: %q is not node:name=value: write it like node-1:zone=a", text)
+		name, _, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, types.Errorf(types.Invalid, "label: %q is no label: write it like node-1:zone=a, or zone=a for all nodes", text)
 		}
-		label, err := agent.ParseLabel(given)
+		node, _, one := strings.Cut(name, ":")
+		given := text
+		if one {
+			given = text[len(node)+1:]
+		}
+		label, err := types.ParseLabel("label", given)
 		if err != nil {
 			return nil, err
 		}
-		labels[node] = append(labels[node], label)
+		if one {
+			labels[node] = append(labels[node], label)
+			continue
+		}
+		for i := range min(nodes, dev.MaxNodes) {
+			node := dev.NodeName(i)
+			labels[node] = append(labels[node], label)
+		}
 	}
 	return labels, nil
 }
@@ -151,6 +172,9 @@ func parseNodeLabels(texts []string) (map[string][]types.Label, error) {
 // greet says that the cluster runs, and how to use it.
 func greet(f *cmdutil.Factory, dir dev.Dir, info dev.Info) {
 	fmt.Fprintf(f.Out, "ready: %s, etcd at %s\n", words.Count(len(info.Nodes), "node"), info.Endpoint)
+	if len(info.Nodes) > 1 {
+		fmt.Fprintf(f.Out, "  the nodes share this machine: each offers all of its cpu and memory that --cpu and --memory do not limit\n")
+	}
 	fmt.Fprintf(f.Out, "  export ESCHER_DIR=%s\n  escher nodes\n", dir)
 	fmt.Fprintf(f.Out, "programs connect to ESCHER_ENDPOINTS=%s; the log is %s\n", info.Endpoint, dir.LogFile())
 }

@@ -25,6 +25,8 @@ Several servers may run at once: they share the namespaces, and when one dies, t
 take over its part. A server keeps nothing on its machine, needs no root, and waits while
 etcd is unreachable. Machines that run tasks run escher agent.
 
+  escher server --endpoints https://10.0.0.1:2379 --cacert ca.pem --cert s.pem --key s.key
+
 Metrics and health are at --ops: /metrics, /healthz, /readyz; see docs/monitoring.md.`
 
 // placementHelp is the help of --placement of servers and dev.

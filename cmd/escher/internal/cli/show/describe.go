@@ -19,7 +19,11 @@ import (
 const describeHelp = `Shows everything about a task, job, reservation, node or shared policy: its
 description, phase, held resources and policies, why a task waits, and what happened last
 to one that was bound. -o yaml has all of it, in fields. The values of environment
-variables are left out, because they may be secrets; --env shows them.`
+variables are left out, because they may be secrets; --env shows them.
+
+  escher describe web
+  escher describe node-1
+  escher describe web -o jsonpath={.phase}`
 
 // Describable are the kinds that describe knows.
 func Describable() []controlplane.Kind {
@@ -27,7 +31,10 @@ func Describable() []controlplane.Kind {
 }
 
 // NewDescribe returns the command that describes an object.
-func NewDescribe(f *cmdutil.Factory) *cobra.Command {
+func NewDescribe(f *cmdutil.Factory) *cobra.Command { return NewDescribeOf(f) }
+
+// NewDescribeOf is NewDescribe for objects of some kinds; without kinds, for all objects and policies.
+func NewDescribeOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Command {
 	var env bool
 	cmd := &cobra.Command{
 		Use:   "describe TASK|JOB|RESERVATION|NODE|POLICY",
@@ -40,7 +47,7 @@ func NewDescribe(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			it, shared, err := findOrShared(ctx, client, args[0], Describable()...)
+			it, shared, err := findAny(ctx, client, args[0], Describable(), kinds)
 			switch {
 			case err != nil:
 				return err

@@ -39,6 +39,9 @@ func (t *taskDescription) writeHealth(s *render.Sheet) {
 	for _, c := range t.spec.Checks {
 		s.Line("  check", checkText(c))
 	}
+	if t.spec.NoHealthcheck {
+		s.Line("  check", "none, not that of the image either")
+	}
 	if w := t.spec.Warn; w != nil {
 		s.Line("  warning", fmt.Sprintf("%s, %s before its end", w.Signal, w.Before))
 	}

@@ -23,10 +23,28 @@ func (t *taskDescription) writeIsolation(s *render.Sheet) {
 	case len(t.spec.CapAdd)+len(t.spec.CapDrop) > 0:
 		s.Line("  capabilities", cmdutil.First(strings.Join(types.CapabilitiesOf(t.spec.CapAdd, t.spec.CapDrop), " "), "none"))
 	}
+	if t.spec.Peers != types.NoPeers {
+		s.Line("  peers", t.spec.Peers.String())
+	}
 	if t.spec.Socket != types.SocketNamespace {
 		s.Line("  task socket", t.spec.Socket.String())
+	}
+	s.Line("  shared memory", sizeText(t.spec.Shm))
+	for _, f := range t.spec.Tmpfs {
+		s.Line("  in memory", strings.TrimSpace(f.Target+" "+sizeText(f.Size)))
+	}
+	for _, u := range t.spec.Ulimits {
+		s.Line("  ulimit", u.Name+"="+u.Limits())
 	}
 	if t.spec.ReadOnlyRoot {
 		s.Line("  root", "read-only")
 	}
+}
+
+// sizeText formats a size, empty if it is the default.
+func sizeText(q types.Quantity) string {
+	if q == 0 {
+		return ""
+	}
+	return q.Format(types.Memory)
 }

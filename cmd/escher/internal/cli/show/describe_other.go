@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,6 +50,7 @@ func (j *jobDescription) Write(w io.Writer) error {
 	s := render.NewSheet(w)
 	s.Line("Job", j.ID)
 	s.Line("Name", j.Name)
+	s.Line("Labels", types.LabelsText(types.LabelsOf(j.Labels)))
 	s.Line("Namespace", j.Namespace)
 	s.Line("Phase", string(j.Phase))
 	s.Line("Tasks", fmt.Sprintf("%d: %s", j.Tasks, cmdutil.First(phasesText(j.Phases), "none is remembered")))
@@ -177,7 +179,9 @@ type nodeDescription struct {
 	// Others is how many tasks of other namespaces are there.
 	Others int `json:"others,omitempty"`
 
-	now time.Time
+	// labels are its labels, each with its origin.
+	labels []string
+	now    time.Time
 }
 
 // Node describes a node, as its namespace sees it.
@@ -187,7 +191,7 @@ func (d *describing) Node(name string) (description, error) {
 	if state == nil || n == nil || n.Info.V == nil {
 		return nil, gone(cmdutil.Named{Kind: controlplane.Nodes, ID: name})
 	}
-	out := &nodeDescription{NodeState: *state, Address: n.Info.V.Address, now: d.now}
+	out := &nodeDescription{NodeState: *state, Address: n.Info.V.Address, labels: labelsOf(n.Info.V), now: d.now}
 	if n.Info.V.PortLast > 0 {
 		out.Ports = fmt.Sprintf("%d-%d", n.Info.V.PortFirst, n.Info.V.PortLast)
 	}
@@ -201,6 +205,28 @@ func (d *describing) Node(name string) (description, error) {
 	}
 	out.Tasks = TaskRows(d.view, d.client.Namespace(), d.now, func(t TaskRow) bool { return here[t.ID] })
 	return out, nil
+}
+
+// labelsOf returns the labels of a node, with what administrators have changed.
+func labelsOf(n *types.Node) []string {
+	hidden := types.LabelMap(n.HiddenLabels)
+	var texts []string
+	for _, l := range n.Labels {
+		text := l.Name + "=" + l.Value
+		was, replaced := hidden[l.Name]
+		switch {
+		case replaced:
+			text += " (set, in place of " + was + " of its agent)"
+		case slices.Contains(n.SetLabels, l):
+			text += " (set)"
+		}
+		delete(hidden, l.Name)
+		texts = append(texts, text)
+	}
+	for _, l := range types.LabelsOf(hidden) {
+		texts = append(texts, l.Name+"- (removed; "+l.Value+" of its agent)")
+	}
+	return texts
 }
 
 // drainText describes the drain of a node, and its progress.
@@ -231,9 +257,7 @@ func (n *nodeDescription) Write(w io.Writer) error {
 	s.Line("Version", n.Version)
 	s.Line("Address", n.Address)
 	s.Line("Ports", n.Ports)
-	for _, l := range n.Labels {
-		s.Line("Label", l.Name+"="+l.Value)
-	}
+	s.Lines("Labels", n.labels)
 	s.Group("Resources: in use of what there is")
 	for _, a := range n.Resources {
 		id := types.ResourceID(a.Name)

@@ -38,7 +38,12 @@ func NewPoliciesDescribe(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe JOB|POLICY",
 		Short: "Show what policies have created, and their reasons for waiting tasks",
-		Args:  cmdutil.Exactly("JOB"),
+		Long: `Shows what the policies of a job, or a shared policy, have created, which tasks hold it, and
+their reasons for waiting tasks.
+
+  escher policies describe nightly
+  escher policies describe team`,
+		Args: cmdutil.Exactly("JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			client, err := f.Client(ctx)
@@ -65,6 +70,15 @@ func showPolicies(f *cmdutil.Factory, ctx context.Context, client *controlplane.
 	}
 	d := Describe(s)
 	return f.Show(d, id, d.Write)
+}
+
+// findAny finds an object of the chosen kinds; without choice, one of all kinds or a shared policy.
+func findAny(ctx context.Context, client *controlplane.Client, name string, all, chosen []controlplane.Kind) (it cmdutil.Named, shared string, err error) {
+	if len(chosen) == 0 {
+		return findOrShared(ctx, client, name, all...)
+	}
+	it, err = cmdutil.Find(ctx, client, name, chosen...)
+	return it, "", err
 }
 
 // findOrShared is cmdutil.Find, or returns the id of a shared policy: that comes before objects

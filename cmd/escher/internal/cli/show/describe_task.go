@@ -126,6 +126,7 @@ func (t *taskDescription) Write(w io.Writer) error {
 	s.Line("Task", t.ID)
 	s.Line("Name", t.Name)
 	s.Line("Job", t.Job)
+	s.Line("Labels", types.LabelsText(t.task.Labels))
 	for _, p := range t.Policies {
 		s.Line("Policy", policy.PolicyWords(p))
 	}
@@ -234,10 +235,15 @@ func (t *taskDescription) writeSpec(s *render.Sheet) {
 	if t.Image != t.spec.Image {
 		s.Line("  pinned", t.Image)
 	}
+	s.Line("  entry point", render.CommandText(t.spec.Entrypoint))
 	s.Line("  command", render.CommandText(t.spec.Command))
 	s.Lines("  env", t.spec.Env)
 	s.Line("  directory", t.spec.Dir)
+	if w := t.spec.Workdir; w != nil {
+		s.Line("  workdir", w.Image+" at "+w.Target)
+	}
 	s.Line("  user", t.spec.User)
+	s.Line("  input", inputText(t.spec))
 	for _, m := range t.spec.Mounts {
 		s.Line("  mount", render.MountText(m))
 	}
@@ -246,4 +252,17 @@ func (t *taskDescription) writeSpec(s *render.Sheet) {
 	s.Line("  stop signal", t.spec.StopSignal)
 	s.Line("  grace", controlplane.GraceOf(t.spec).String())
 	t.writeHealth(s)
+}
+
+// inputText describes the input and the terminal of a task.
+func inputText(spec *types.Spec) string {
+	switch {
+	case spec.Stdin && spec.TTY:
+		return "of a client, by a terminal"
+	case spec.Stdin:
+		return "of a client"
+	case spec.TTY:
+		return "none, with a terminal"
+	}
+	return ""
 }

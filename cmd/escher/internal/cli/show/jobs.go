@@ -20,6 +20,8 @@ import (
 type jobRow struct {
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"`
+
+	Labels map[string]string `json:"labels,omitempty"`
 	// Phase sums up those of its tasks: waiting or running comes before ended.
 	Phase types.Phase `json:"phase"`
 	// Tasks is the number of its tasks; Phases is how many of the stored ones are in each phase.
@@ -32,7 +34,7 @@ type jobRow struct {
 
 // Header returns the columns.
 func (jobRow) Header() []table.Column {
-	return table.Columns("job", "name", "phase", "tasks", "pending", "running", "succeeded", "failed", "cancelled", "age")
+	return table.Columns("job", "name", "phase", "tasks", "pending", "running", "succeeded", "failed", "cancelled", "age", "(labels)")
 }
 
 // Row returns the cells.
@@ -47,17 +49,25 @@ func (j jobRow) Row() []string {
 	return []string{
 		j.ID, j.Name, string(j.Phase), strconv.Itoa(j.Tasks), count(types.Pending), count(types.Bound, types.Running),
 		count(types.Succeeded), count(types.Failed), count(types.Cancelled), render.Shortly(j.age),
+		types.LabelsText(types.LabelsOf(j.Labels)),
 	}
 }
+
+const jobsHelp = `Lists the jobs of the namespace that have not ended, or all with -a; or the named ones.
+
+  escher jobs -a                     with those that have ended
+  escher jobs -l team=vision         only those with this label`
 
 // NewJobs returns the command that lists jobs.
 func NewJobs(f *cmdutil.Factory) *cobra.Command {
 	var all, watch bool
+	var labels cmdutil.Selection
 	cmd := &cobra.Command{
-		Use:   "jobs",
+		Use:   "jobs [JOB...]",
 		Short: "List jobs",
-		Args:  cmdutil.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Long:  jobsHelp,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			client, err := f.Client(ctx)
 			if err != nil {
@@ -65,9 +75,20 @@ func NewJobs(f *cmdutil.Factory) *cobra.Command {
 			}
 			ns := client.Namespace()
 			kinds := []controlplane.Kind{controlplane.Jobs, controlplane.Tasks, controlplane.Statuses}
-			shown := func(j jobRow) bool { return all || !j.Phase.Ended() }
+			named, err := cmdutil.FindAll(ctx, client, args, controlplane.Jobs)
+			if err != nil {
+				return err
+			}
+			shown := func(j jobRow) bool {
+				if len(named) > 0 {
+					return slices.Contains(named, cmdutil.Named{Kind: controlplane.Jobs, ID: j.ID})
+				}
+				return all || !j.Phase.Ended()
+			}
 			if watch {
-				rows := func(v *cluster.View, now time.Time) []jobRow { return jobRows(v, ns, now) }
+				rows := func(v *cluster.View, now time.Time) []jobRow {
+					return slices.DeleteFunc(jobRows(v, ns, now, labels.Selects), func(j jobRow) bool { return len(named) > 0 && !shown(j) })
+				}
 				return cmdutil.WatchList(ctx, f, cmdutil.Listing[jobRow]{Kinds: kinds, Rows: rows, Shown: shown})
 			}
 			view, err := cmdutil.ReadView(ctx, client.Store(), controlplane.Prefix(controlplane.Jobs, ns),
@@ -75,20 +96,25 @@ func NewJobs(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := slices.DeleteFunc(jobRows(view, ns, time.Now()), func(j jobRow) bool { return !shown(j) })
+			rows := slices.DeleteFunc(jobRows(view, ns, time.Now(), labels.Selects), func(j jobRow) bool { return !shown(j) })
+			if len(rows) == 0 && !labels.IsZero() {
+				labels.TellNone(f, "job")
+			}
 			return cmdutil.Print(f, rows)
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "include those that have ended")
+	labels.AddSelector(cmd, cmdutil.TaskLabels, "only those")
+	cmdutil.AddShowLabels(cmd, f)
 	cmdutil.AddWatch(cmd, &watch)
 	return cmd
 }
 
-// jobRows lists the jobs of a view, by id.
-func jobRows(view *cluster.View, ns string, now time.Time) []jobRow {
+// jobRows lists the jobs of a view with labels that selects accepts, by id.
+func jobRows(view *cluster.View, ns string, now time.Time, selects func(map[string]string) bool) []jobRow {
 	var rows []jobRow
 	for id, j := range view.Jobs {
-		if id.Namespace == ns && j.V != nil {
+		if id.Namespace == ns && j.V != nil && selects(types.LabelMap(j.V.Labels)) {
 			rows = append(rows, newJobRow(view, id, now))
 		}
 	}
@@ -99,7 +125,7 @@ func jobRows(view *cluster.View, ns string, now time.Time) []jobRow {
 func newJobRow(view *cluster.View, id cluster.ID, now time.Time) jobRow {
 	j := view.Jobs[id].V
 	row := jobRow{
-		ID: id.ID, Name: j.Name, Tasks: j.Tasks, Phases: make(map[types.Phase]int),
+		ID: id.ID, Name: j.Name, Labels: types.LabelMap(j.Labels), Tasks: j.Tasks, Phases: make(map[types.Phase]int),
 		Submitted: render.Moment(j.Submitted), age: now.Sub(time.Unix(0, j.Submitted)),
 	}
 	for _, t := range view.Members(id) {

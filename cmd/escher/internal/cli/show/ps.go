@@ -3,12 +3,15 @@ package show
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -17,17 +20,23 @@ import (
 // newestTasks is the default limit of a table of tasks.
 const newestTasks = 500
 
-const psHelp = `Lists the tasks of the namespace that have not ended, or all with -a.
+const psHelp = `Lists the tasks of the namespace that have not ended, or all with -a; or the named ones and
+those of named jobs. The reason of one that waits is what it waits for; with -w it is left
+out.
 
   escher ps -w                       follow changes
-  escher ps -a -o wide               with attempts, jobs, requests and reasons
+  escher ps -a -o wide               with attempts, jobs, requests, labels and reasons
+  escher ps train                    the tasks of a job, ended ones too
+  escher ps -l team=vision,stage!=dev
   escher stop $(escher ps -o name)   stops them all
   escher ps -o jsonpath='{range .items[*]}{.id} {.node}{"\n"}{end}'`
 
 // psFlags say which tasks to list.
 type psFlags struct {
 	all, watch bool
+	labels     cmdutil.Selection
 	job        string
+	named      []string // ids of tasks and jobs
 	limit      int
 }
 
@@ -35,11 +44,11 @@ type psFlags struct {
 func NewPs(f *cmdutil.Factory) *cobra.Command {
 	var flags psFlags
 	cmd := &cobra.Command{
-		Use:   "ps",
+		Use:   "ps [TASK|JOB...]",
 		Short: "List tasks",
 		Long:  psHelp,
-		Args:  cmdutil.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.limit < 0 {
 				return types.Errorf(types.Invalid, "limit: %d is negative: give how many to list, or 0 for all", flags.limit)
 			}
@@ -51,9 +60,18 @@ func NewPs(f *cmdutil.Factory) *cobra.Command {
 				flags.limit = 0
 			}
 			if flags.job != "" {
-				if flags.job, err = client.ResolveKind(cmd.Context(), controlplane.Jobs, flags.job); err != nil {
+				job, err := cmdutil.Find(cmd.Context(), client, flags.job, controlplane.Jobs)
+				if err != nil {
 					return err
 				}
+				flags.job = job.ID
+			}
+			named, err := cmdutil.FindAll(cmd.Context(), client, args, controlplane.Tasks, controlplane.Jobs)
+			if err != nil {
+				return err
+			}
+			for _, n := range named {
+				flags.named = append(flags.named, n.ID)
 			}
 			if flags.watch {
 				return cmdutil.WatchList(cmd.Context(), f, flags.listing(client.Namespace()))
@@ -64,6 +82,8 @@ func NewPs(f *cmdutil.Factory) *cobra.Command {
 	set := cmd.Flags()
 	set.BoolVarP(&flags.all, "all", "a", false, "include those that have ended")
 	set.StringVar(&flags.job, "job", "", "only those of this job")
+	flags.labels.AddSelector(cmd, cmdutil.TaskLabels, "only those")
+	cmdutil.AddShowLabels(cmd, f)
 	set.IntVar(&flags.limit, "limit", newestTasks, "print at most this many rows of a table, the newest; 0 means all")
 	cmdutil.AddWatch(cmd, &flags.watch)
 	return cmd
@@ -71,10 +91,16 @@ func NewPs(f *cmdutil.Factory) *cobra.Command {
 
 // shown reports whether a task is listed.
 func (p *psFlags) shown(row TaskRow) bool {
-	return (p.all || !row.Phase.Ended()) && p.ofJob(row)
+	return (p.all || len(p.named) > 0 || !row.Phase.Ended()) && p.selected(row)
 }
 
-func (p *psFlags) ofJob(row TaskRow) bool { return p.job == "" || row.Job == p.job }
+// selected reports whether a task is named or of the job, and has the labels.
+func (p *psFlags) selected(row TaskRow) bool {
+	if len(p.named) > 0 && !slices.Contains(p.named, row.ID) && (row.Job == "" || !slices.Contains(p.named, row.Job)) {
+		return false
+	}
+	return (p.job == "" || row.Job == p.job) && p.labels.Selects(row.Labels)
+}
 
 // list lists the tasks once.
 func (p *psFlags) list(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client) error {
@@ -95,13 +121,61 @@ func (p *psFlags) list(ctx context.Context, f *cmdutil.Factory, client *controlp
 		return err
 	}
 	rows = p.newest(rows)
+	if f.Format != table.Name {
+		addReasons(ctx, client, rows)
+	}
 	if err := cmdutil.Print(f, rows); err != nil {
 		return err
+	}
+	if len(rows) == 0 && !p.labels.IsZero() {
+		p.labels.TellNone(f, "task")
 	}
 	if more := all - len(rows); more > 0 {
 		f.Tell("these are the newest %d; %d more: --limit 0 lists all", len(rows), more)
 	}
 	return nil
+}
+
+const (
+	// askedAlike is the most kinds of waiting tasks whose reason is asked for, and askedFor the
+	// longest time that this may take: a list of tasks must come soon.
+	askedAlike = 16
+	askedFor   = time.Second
+)
+
+// addReasons adds why tasks wait to the rows of those without a reason. Tasks of a job with equal
+// requests wait for the same. It leaves out what it cannot find out soon: escher why has it.
+func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow) {
+	alike := make(map[string]int)
+	var asked []string
+	kind := func(row *TaskRow) string {
+		return fmt.Sprint(row.Job, " ", row.Priority, " ", row.Failures, " ", row.Needs(), row.Requests, row.Alternatives, row.Devices)
+	}
+	for i := range rows {
+		row := &rows[i]
+		if row.Phase != types.Pending || row.Reason != "" || len(asked) == askedAlike {
+			continue
+		}
+		if _, seen := alike[kind(row)]; !seen {
+			alike[kind(row)] = len(asked)
+			asked = append(asked, row.ID)
+		}
+	}
+	if len(asked) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askedFor)
+	defer cancel()
+	reasons, err := policy.WhyWait(ctx, client, asked...)
+	if err != nil {
+		return
+	}
+	for i := range rows {
+		row := &rows[i]
+		if at, ok := alike[kind(row)]; ok && row.Phase == types.Pending && row.Reason == "" {
+			row.Reason = reasons[at]
+		}
+	}
 }
 
 // newest leaves out the oldest rows beyond the limit.
@@ -130,7 +204,7 @@ func (p *psFlags) newest(rows []TaskRow) []TaskRow {
 func (p *psFlags) listing(ns string) cmdutil.Listing[TaskRow] {
 	return cmdutil.Listing[TaskRow]{
 		Kinds: []controlplane.Kind{controlplane.Tasks, controlplane.Statuses, controlplane.Jobs},
-		Rows:  func(view *cluster.View, now time.Time) []TaskRow { return TaskRows(view, ns, now, p.ofJob) },
+		Rows:  func(view *cluster.View, now time.Time) []TaskRow { return TaskRows(view, ns, now, p.selected) },
 		Shown: p.shown,
 	}
 }

@@ -17,6 +17,8 @@ type TaskRow struct {
 	ID           string                `json:"id"`
 	Name         string                `json:"name,omitempty"`
 	Job          string                `json:"job,omitempty"`
+	Index        *int                  `json:"index,omitempty"` // of a task of a job
+	Labels       map[string]string     `json:"labels,omitempty"`
 	Phase        types.Phase           `json:"phase"`
 	Health       types.Health          `json:"health,omitempty"`
 	Node         string                `json:"node,omitempty"`
@@ -42,14 +44,14 @@ type TaskRow struct {
 
 // Header returns the columns.
 func (TaskRow) Header() []table.Column {
-	return table.Columns("task", "phase", "node", "age", "exit", "(attempt)", "(restarts)", "(job)", "(requests)", "reason")
+	return table.Columns("task", "phase", "node", "age", "exit", "(attempt)", "(restarts)", "(job)", "(index)", "(requests)", "(labels)", "reason")
 }
 
 // Row returns the cells.
 func (t TaskRow) Row() []string {
 	return []string{
 		t.ID, render.PhaseText(t.Phase, t.Health), t.Node, render.Shortly(t.Age), t.exit(),
-		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.Needs(), t.Reason,
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.Reason,
 	}
 }
 
@@ -61,12 +63,23 @@ func (t TaskRow) exit() string {
 	return strconv.Itoa(t.ExitCode)
 }
 
+// index is the place of the task in its job; empty without a job.
+func (t TaskRow) index() string {
+	if t.Index == nil {
+		return ""
+	}
+	return strconv.Itoa(*t.Index)
+}
+
 // NewTaskRow makes the row of a task.
 func NewTaskRow(t controlplane.TaskState, now time.Time) TaskRow {
 	row := TaskRow{
-		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Phase: t.Phase(),
+		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Labels: types.LabelMap(t.Task.Labels), Phase: t.Phase(),
 		Requests: t.Task.Requests, Alternatives: t.Task.Alternatives, Devices: t.Task.Devices, Priority: t.Task.Priority,
 		Submitted: render.Moment(t.Task.Submitted), Deadline: render.Moment(t.Task.Deadline), Age: now.Sub(time.Unix(0, t.Task.Submitted)),
+	}
+	if t.Task.Count > 0 {
+		row.Index = &t.Task.Index
 	}
 	if s := t.Status; s != nil {
 		row.Node, row.Attempt, row.ExitCode, row.Reason = s.Node, s.Attempt, s.ExitCode, s.Reason

@@ -21,10 +21,16 @@ they lack, which tasks hold or will provide that, and its place in the queue. Th
 of the policies of its job come first. For a node, it says what can be placed there, or
 why nothing can. For a shared policy, it prints what escher policies describe does.
 
--o wide shows all of it, -o json and yaml have it in fields.`
+-o wide shows all of it, -o json and yaml have it in fields.
+
+  escher why train
+  escher why node-1`
 
 // NewWhy returns the command that explains the state of an object.
-func NewWhy(f *cmdutil.Factory) *cobra.Command {
+func NewWhy(f *cmdutil.Factory) *cobra.Command { return NewWhyOf(f) }
+
+// NewWhyOf is NewWhy for objects of some kinds; without kinds, for all objects and policies.
+func NewWhyOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why TASK|JOB|RESERVATION|NODE|POLICY",
 		Short: "Explain the state of a task, job, reservation, node or shared policy, such as why it waits",
@@ -38,7 +44,8 @@ func NewWhy(f *cmdutil.Factory) *cobra.Command {
 			}
 			// A reservation comes before a task of the same name, because other objects wait for
 			// it.
-			it, shared, err := findOrShared(ctx, client, args[0], controlplane.Reservations, controlplane.Tasks, controlplane.Jobs, controlplane.Nodes)
+			all := []controlplane.Kind{controlplane.Reservations, controlplane.Tasks, controlplane.Jobs, controlplane.Nodes}
+			it, shared, err := findAny(ctx, client, args[0], all, kinds)
 			switch {
 			case err != nil:
 				return err
@@ -48,19 +55,19 @@ func NewWhy(f *cmdutil.Factory) *cobra.Command {
 			done := f.Progress("reading the cluster")
 			now := time.Now()
 			e, view, err := explain.Why(ctx, client.Store(), subject(it, client.Namespace()), now)
-			var all policy.Explained
+			var explained policy.Explained
 			if err == nil {
-				all, err = policy.Explain(ctx, client, e, view, now)
+				explained, err = policy.Explain(ctx, client, e, view, now)
 			}
 			if err == nil && it.Kind != controlplane.Nodes {
-				all.Closed, err = policy.ClosedText(ctx, client)
+				explained.Closed, err = policy.ClosedText(ctx, client)
 			}
 			done()
 			if err != nil {
 				return err
 			}
-			return f.Show(all, it.ID, func(w io.Writer) error {
-				for _, line := range all.Sentences(f.Format == table.Wide) {
+			return f.Show(explained, it.ID, func(w io.Writer) error {
+				for _, line := range explained.Sentences(f.Format == table.Wide) {
 					fmt.Fprintln(w, table.Line(line))
 				}
 				return nil

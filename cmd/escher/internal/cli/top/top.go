@@ -30,7 +30,11 @@ interrupted; elsewhere it prints once.
 "cpu" is in cores. "cpu", "read/s" and "write/s" are the mean of the last seconds. "of
 limit" is memory. "pressure" is the resource that processes waited for the largest part
 of the last ten seconds. For a node, "used" is the usage of its tasks, and "machine" (-o
-wide) that of all processes. A - stands for an unknown value: see docs/usage.md.`
+wide) that of all processes. A - stands for an unknown value: see docs/usage.md.
+
+  escher top
+  escher top tasks --sort memory
+  escher top nodes --once`
 
 // How often to ask for usage, how long a new task is measured, and how long an answer may take.
 const (
@@ -41,6 +45,7 @@ const (
 // NewTop returns the command that shows usage.
 func NewTop(f *cmdutil.Factory) *cobra.Command {
 	var once bool
+	var labels cmdutil.Selection
 	sorting := sortDefault
 	cmd := &cobra.Command{
 		Use:   "top [nodes|tasks]",
@@ -53,11 +58,12 @@ func NewTop(f *cmdutil.Factory) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t := &top{f: f, what: cmdutil.First(args...), sort: sorting, view: cluster.New(), synced: make(chan struct{})}
+			t := &top{f: f, what: cmdutil.First(args...), labels: labels, sort: sorting, view: cluster.New(), synced: make(chan struct{})}
 			_, _, terminal := f.TerminalSize(f.Out)
 			return t.run(cmd.Context(), once || !terminal || f.Format.Encoded() || f.Format == table.Name)
 		},
 	}
+	labels.AddSelector(cmd, cmdutil.TaskLabels, "of top nodes the nodes, else the tasks")
 	cmd.Flags().Var(&sorting, "sort", "sort by one of "+strings.Join(TopSorts(), ", ")+"; default: nodes by name, tasks by cpu")
 	cmd.Flags().BoolVar(&once, "once", false, "print once, also on a terminal")
 	return cmd
@@ -68,6 +74,7 @@ type top struct {
 	f *cmdutil.Factory
 	// what is nodes, tasks, or empty for both.
 	what   string
+	labels cmdutil.Selection
 	synced chan struct{}
 
 	sort topSort

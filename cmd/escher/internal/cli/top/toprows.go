@@ -128,6 +128,9 @@ func (t *top) rows() ([]topNode, []topTask) {
 	defer t.mu.Unlock()
 	nodes := []topNode{}
 	for _, n := range t.view.Show(t.f.Namespace()).Nodes {
+		if t.what == "nodes" && !t.labels.Matches(n.Labels) {
+			continue
+		}
 		nodes = append(nodes, t.nodeRow(node.NodeRow{NodeState: n}))
 	}
 	all := make(map[onNode]*sampled.Task)
@@ -138,7 +141,7 @@ func (t *top) rows() ([]topNode, []topTask) {
 	}
 	tasks := []topTask{}
 	now := time.Now()
-	for _, r := range show.TaskRows(t.view, t.f.Namespace(), now, func(r show.TaskRow) bool { return r.Phase.Held() }) {
+	for _, r := range show.TaskRows(t.view, t.f.Namespace(), now, func(r show.TaskRow) bool { return r.Phase.Held() && t.labels.Selects(r.Labels) }) {
 		row := topTask{ID: r.ID, Phase: r.Phase, Health: r.Health, Node: r.Node, Requests: r.Requests, age: r.Age}
 		if u := all[onNode{r.Node, attemptOf(t.f.Namespace(), r.ID, r.Attempt)}]; u != nil {
 			row.Usage, row.CPU, row.Memory = u, render.CoresText(u.CPUMilli), render.BytesText(u.MemoryBytes)

@@ -1,0 +1,118 @@
+// Package contexts finds the cluster that a program is to use: by flags, the environment, the task
+// in which it runs, or a context. Contexts are clusters by name, in a file of the user.
+package contexts
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/types"
+)
+
+// File is the content of the file.
+type File struct {
+	// Current is the default context.
+	Current  string             `json:"current,omitempty"`
+	Contexts map[string]Context `json:"contexts,omitempty"`
+}
+
+// Context is the address of a cluster: its endpoints or, without any, its directory.
+type Context struct {
+	etcdstore.Address `json:",inline"`
+	Dir               string `json:"dir,omitempty"`
+	Namespace         string `json:"namespace,omitempty"`
+}
+
+// Path returns the path of the file: in XDG_CONFIG_HOME, else in ~/.config; empty if neither is
+// known.
+func Path(getenv func(string) string) string {
+	base := getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(base) { // its specification says to ignore it then
+		home := getenv("HOME")
+		if home == "" {
+			return ""
+		}
+		base = filepath.Join(home, ".config")
+	}
+	return filepath.Join(base, "escher", "config.yaml")
+}
+
+// Load reads the file. A missing file is empty.
+func Load(path string) (File, error) {
+	var f File
+	if path == "" {
+		return f, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &f)
+	}
+	if err != nil {
+		return File{}, types.Errorf(types.Invalid, "read contexts: %s: %w: correct the file, or remove it", path, err)
+	}
+	if _, ok := f.Contexts[f.Current]; f.Current != "" && !ok {
+		return File{}, types.Errorf(types.Invalid, "read contexts: %s: current: there is no context %q: correct the file, or remove it", path, f.Current)
+	}
+	return f, nil
+}
+
+// Save replaces the file atomically. Only its owner can read it.
+func (f File) Save(path string) error {
+	if path == "" {
+		return types.Errorf(types.Precondition, "save contexts: neither XDG_CONFIG_HOME nor HOME is set: set one")
+	}
+	text, err := yaml.Marshal(f)
+	if err != nil {
+		return types.Errorf(types.Internal, "save contexts: %w", err)
+	}
+	if err := replace(path, text); err != nil {
+		return types.Errorf(types.Precondition, "save contexts: %w: make %s writable", err, filepath.Dir(path))
+	}
+	return nil
+}
+
+// replace replaces a file atomically, so that no program reads half of it.
+func replace(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), ".config-*") // readable only by its owner
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(text)
+	err = errors.Join(err, temp.Sync(), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
+}
+
+// Get returns a context by its name. NotFound: there is none.
+func (f File) Get(name string) (Context, error) {
+	c, ok := f.Contexts[name]
+	if ok {
+		return c, nil
+	}
+	if len(f.Contexts) == 0 {
+		return c, types.Errorf(types.NotFound, "there is no context %q: make it with escher context set %s --endpoints HOST:PORT", name, name)
+	}
+	return c, types.Errorf(types.NotFound, "there is no context %q: there is %s", name, strings.Join(f.Names(), ", "))
+}
+
+// Names lists the contexts.
+func (f File) Names() []string { return slices.Sorted(maps.Keys(f.Contexts)) }

@@ -1,0 +1,75 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// waitsQuietly is how long a task may wait before the reason is shown.
+	waitsQuietly = 500 * time.Millisecond
+	// askEvery is the least time between two questions why a task waits. A question that takes long
+	// is asked less often: its answer takes at most one part in askShare of the time.
+	askEvery = 2 * time.Second
+	askShare = 20
+	// sayEvery is the least time between two lines where no terminal replaces the last one.
+	sayEvery = 10 * time.Second
+	// narrowest is the least number of bytes of a line.
+	narrowest = 20
+)
+
+// waits shows why tasks wait: on a terminal in one line that changes, elsewhere in a line for each
+// new reason.
+type waits struct {
+	*following
+	tasks    int
+	terminal bool
+	// said is the last text, at the time of its line.
+	said string
+	at   time.Time
+}
+
+// run shows it until ctx is done. An error leaves the line out: it is not what the command is for.
+func (w *waits) run(ctx context.Context) {
+	defer w.show("")
+	pause := waitsQuietly
+	for supervise.Pause(ctx, pause) == nil {
+		pause = waitsQuietly
+		id, waiting := w.board.waiting()
+		if waiting == 0 {
+			w.show("")
+			continue
+		}
+		began := time.Now()
+		reasons, err := policy.WhyWait(ctx, w.client, id)
+		pause = max(askEvery, askShare*time.Since(began))
+		if err != nil || reasons[0] == "" {
+			continue
+		}
+		text := id + " waits: " + reasons[0]
+		if w.tasks > 1 {
+			text = fmt.Sprintf("%d of %d tasks wait; %s: %s", waiting, w.tasks, id, reasons[0])
+		}
+		if _, still := w.board.waiting(); still > 0 {
+			w.show(text)
+		}
+	}
+}
+
+// show shows a text, or removes it if it is empty.
+func (w *waits) show(text string) {
+	if w.terminal {
+		width, _, _ := w.f.TerminalSize(w.f.Err)
+		w.console.Draw(types.Cut(text, max(width-len("escher: ")-1, narrowest)))
+		return
+	}
+	if now := time.Now(); text != "" && text != w.said && now.Sub(w.at) >= sayEvery {
+		w.said, w.at = text, now
+		w.console.Say("%s", text)
+	}
+}

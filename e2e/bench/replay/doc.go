@@ -1,0 +1,2 @@
+// Package replay replays a workload: the nodes and tasks of a trace, at a multiple of its speed.
+package replay

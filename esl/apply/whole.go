@@ -1,0 +1,101 @@
+package apply
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
+)
+
+// wholeUpdate refuses an update that does not fit tasks that are replaced together: those with
+// policies, and those that know their peers.
+func wholeUpdate(c *Change, wanted []controlplane.Submission) error {
+	u := c.doc.Job.Update
+	peers := func(s controlplane.Submission) bool { return s.Spec.Peers != types.NoPeers }
+	if u == nil || len(c.policies) == 0 && !slices.ContainsFunc(wanted, peers) {
+		return nil
+	}
+	const together = "the tasks of a job with policies or peers are replaced together, stop-first: leave it out"
+	switch {
+	case u.Order == manifest.StartFirst:
+		return types.Errorf(types.Invalid, "update.order: %s: %s", u.Order, together)
+	case u.AtOnce > 0:
+		return types.Errorf(types.Invalid, "update.atOnce: %d: %s", u.AtOnce, together)
+	}
+	return nil
+}
+
+// whole reports whether the change replaces a whole job by an update: its tasks end before their
+// successors start.
+func (c *Change) whole() bool {
+	return c.Action == Replace && c.doc.Job != nil && c.doc.Job.Update != nil
+}
+
+// stopFirst stops the tasks of jobs that are replaced as a whole, and waits until they have ended. A
+// job that was stopped does not count: so another apply goes on with the launch.
+func (d *Decision) stopFirst(ctx context.Context, c *controlplane.Client) error {
+	for i := range d.Changes {
+		x := &d.Changes[i]
+		if !x.whole() {
+			continue
+		}
+		var ids []string
+		const each = 2
+		for part := range slices.Chunk(x.stop, max(1, c.Store().Limits().Ops/each-len(d.reads))) {
+			tx := c.Begin(d.reads)
+			for _, s := range part {
+				tx.Stop(s.id, s.options())
+				ids = append(ids, s.id)
+			}
+			if _, err := tx.Commit(ctx); err != nil {
+				return err
+			}
+		}
+		if err := x.wait(ctx, c, controlplane.UntilEnded, ids); err != nil {
+			return types.Errorf(types.ClassOf(err), "update %s: its tasks were stopped, and nothing was launched: %w: apply the file again to go on", x, err)
+		}
+		x.stop = nil
+	}
+	return nil
+}
+
+// healthyAfter waits until the tasks of jobs that were replaced as a whole are healthy.
+func (d *Decision) healthyAfter(ctx context.Context, c *controlplane.Client) error {
+	for i := range d.Changes {
+		x := &d.Changes[i]
+		if !x.whole() {
+			continue
+		}
+		if err := x.wait(ctx, c, controlplane.UntilHealthy, x.launched); err != nil {
+			return types.Errorf(types.ClassOf(err), "update %s: %s was launched, and the former one is stopped: %w: "+
+				"to go on, change the file and apply it; to go back, apply the former file", x, x.ID, err)
+		}
+	}
+	return nil
+}
+
+// wait waits until tasks have reached a phase. Precondition: they do not in the time of the update,
+// or have ended without success.
+func (c *Change) wait(ctx context.Context, client *controlplane.Client, until controlplane.Until, ids []string) error {
+	timeout := time.Duration(c.doc.Job.Update.WithDefaults().Timeout)
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	found, err := client.Wait(limited, until, ids...)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return types.Errorf(types.Precondition, "%d of its %d tasks are not ready after %s: %s", len(ids)-len(found), len(ids), timeout, action.Explain.Of(c.ID))
+	}
+	if err != nil || until == controlplane.UntilEnded {
+		return err
+	}
+	for _, id := range ids {
+		if s := found[id]; s.Phase == types.Failed || s.Phase == types.Cancelled {
+			m := &member{id: id, status: &s}
+			return types.Errorf(types.Precondition, "task %s %s: %s", id, m.text(), action.ShowOutput.Of(id))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,8 @@
+package workdir
+
+import "context"
+
+// ScanAtMost is Scan with a lower limit of entries.
+func ScanAtMost(ctx context.Context, dir string, maxEntries int) (*Tree, error) {
+	return scan(ctx, dir, maxEntries)
+}
