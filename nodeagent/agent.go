@@ -97,6 +97,7 @@ func New(cfg Config) (*Agent, error) {
 		log:    cfg.Logger.With(zap.String("node", cfg.Node)),
 		state:  st,
 		marks:  newMarks(cfg.StateDir),
+		known:  make(chan struct{}),
 		specs:  &specs{store: cfg.Store, known: make(map[string]*types.Spec)},
 		starts: semaphore.NewWeighted(int64(cfg.Starts)),
 		bounds: tasksocket.NewBounds(),
@@ -170,10 +171,8 @@ func (a *Agent) live(ctx context.Context) error {
 		group.Go(func() error { f(ctx); return nil })
 	})
 	group.Go(func() error {
-		select {
-		case <-a.known:
+		if a.Await(ctx) == nil {
 			unguard()
-		case <-ctx.Done():
 		}
 		return nil
 	})
@@ -196,7 +195,10 @@ func (a *Agent) reset(session int64, reports map[string]types.Report, spawn func
 	}
 	a.session, a.reports, a.spawn = session, reports, spawn
 	a.tasks, a.byKey = make(map[string]*task), make(map[string]*task)
-	a.synced, a.listed, a.known = false, false, make(chan struct{})
+	if a.listed {
+		a.known = make(chan struct{})
+	}
+	a.synced, a.listed = false, false
 	a.outbox = outbox.New(a.cfg.Store, a.log)
 	a.look = make(chan struct{}, 1)
 }

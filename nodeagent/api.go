@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -34,8 +35,21 @@ func (a *Agent) setToken(token string) {
 	a.token = token
 }
 
-// Ready returns nil once the agent knows the bindings of its node and the containers there, and
-// Unavailable before.
+// Await returns nil once the agent knows the bindings of its node and the containers there, and
+// ctx.Err() if ctx ends before.
+func (a *Agent) Await(ctx context.Context) error {
+	a.mu.Lock()
+	known := a.known
+	a.mu.Unlock()
+	select {
+	case <-known:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Ready returns nil once Await would, and Unavailable before.
 func (a *Agent) Ready() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

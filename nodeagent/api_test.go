@@ -51,7 +51,7 @@ func TestTokenIsOfTheSession(t *testing.T) {
 
 func TestSaysWhatIsBound(t *testing.T) {
 	bubble(t, does(simruntime.Behaviour{Run: time.Minute}), func(t *testing.T, b *bench) {
-		if err := b.agent.Ready(); err != nil {
+		if err := b.agent.Await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if is, err := b.agent.Bound("d", "a", 1); is || err != nil {

@@ -31,6 +31,8 @@ const token = "the-token-of-this-session"
 // agent knows the attempts of one task, x/t.
 type agent struct {
 	dir string
+	// starting is closed when the agent has started; nil means it has.
+	starting chan struct{}
 
 	mu     sync.Mutex
 	bound  bool
@@ -51,7 +53,17 @@ func (a *agent) Token() string {
 	return a.token
 }
 
-func (a *agent) Ready() error { return nil }
+func (a *agent) Await(ctx context.Context) error {
+	if a.starting == nil {
+		return nil
+	}
+	select {
+	case <-a.starting:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 func (a *agent) set(edit func()) {
 	a.mu.Lock()
@@ -341,6 +353,29 @@ func TestLogsConnectionsThatFail(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestAwaitsTheStart tests that a request to an agent that starts is answered once it has started.
+func TestAwaitsTheStart(t *testing.T) {
+	w := newWorld(t)
+	w.agent.starting = make(chan struct{})
+	w.agent.set(func() { w.agent.broken = true })
+	answered := make(chan error, 1)
+	w.runtime.exec = func(context.Context, string, nodeagent.Process) (int, error) { return 0, nil }
+	go func() {
+		_, err := w.Exec(t.Context(), "x", "t", 1, nodeagent.Process{Command: []string{"true"}})
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("answered before the agent has started: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	w.agent.set(func() { w.agent.broken = false })
+	close(w.agent.starting)
+	if err := <-answered; err != nil {
 		t.Error(err)
 	}
 }

@@ -32,6 +32,8 @@ const (
 	// maxHeader limits the head of a request. It may have a path of 4 KiB, but no command of an
 	// exec.
 	maxHeader = 16 << 10
+	// startTimeout limits how long a request waits for an agent that starts.
+	startTimeout = 5 * time.Second
 	// headerTimeout limits the time until the head of a request has arrived.
 	headerTimeout = 10 * time.Second
 	// idleTimeout is how long a connection is kept between requests.
@@ -44,7 +46,7 @@ const (
 type agent interface {
 	Node() string
 	Token() string
-	Ready() error
+	Await(ctx context.Context) error
 	Bound(ns, id string, attempt int) (bool, error)
 	ContainerOf(ns, id string, attempt int) (string, error)
 	LogPath(ns, id string, attempt int) string
@@ -177,9 +179,18 @@ func (s *server) authorised(next http.Handler) http.Handler {
 			answer.JSON(w, http.StatusUnauthorized, answer.Problem(types.Errorf(types.Precondition,
 				"ask node %s: the token is missing, or not that of its session: read it again from tokens/%s", s.Agent.Node(), s.Agent.Node())))
 		default:
+			s.awaitStart(r.Context())
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// awaitStart waits, within a limit, until the agent knows its tasks. What needs them is refused
+// if it does not by then.
+func (s *server) awaitStart(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	_ = s.Agent.Await(ctx) // The answer says it.
 }
 
 // limited refuses requests beyond maxAtOnce.
