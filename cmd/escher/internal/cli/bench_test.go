@@ -17,9 +17,6 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == server.BenchProgram {
 		os.Exit(bench.Main(os.Args[1:], os.Executable, os.Stdin, os.Stdout, os.Stderr))
 	}
-	if filepath.Base(os.Args[0]) == "escher" {
-		os.Exit(Main(os.Args[1:], cmdutil.System()))
-	}
 	os.Exit(m.Run())
 }
 

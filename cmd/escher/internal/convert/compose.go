@@ -211,6 +211,7 @@ type service struct {
 	image                string
 	build                int // its line
 	restart, after, env  *object
+	update               *object
 	mounts, tmpfs, ports []any
 	workdir              *object
 	count, pids          int
@@ -258,6 +259,9 @@ func (s *service) document(e entry) *object {
 	}
 	if s.count > 1 {
 		job.set("count", s.count)
+	}
+	if s.update != nil {
+		job.set("update", s.update)
 	}
 	if s.count > 1 && len(s.ports) > 0 {
 		s.add(e.line, "the ports of "+e.key, "several tasks with one port cannot share a node: give names, ports: [http], for ports that the nodes choose")

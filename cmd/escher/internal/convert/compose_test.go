@@ -33,7 +33,7 @@ services:
     deploy:
       mode: global
       placement: {constraints: [node.role == worker]}
-      update_config: {parallelism: 1}
+      update_config: {parallelism: 2, order: start-first, monitor: 5s, failure_action: rollback, delay: 10s}
       restart_policy: {condition: on-failure, delay: 5s, max_attempts: 2, window: 1m}
       resources:
         reservations: {cpus: "1", memory: 1g, devices: [{driver: nvidia, device_ids: ["0", "3"], capabilities: [gpu]}, {driver: fpga}]}
@@ -46,6 +46,7 @@ services:
 apiVersion: escher.dev/v1
 kind: Job
 name: job
+update: {atOnce: 2, order: start-first, healthy: 5s}
 template:
   requests: {cpu: 1, memory: 2Gi, gpu: 2}
   image: a/b
@@ -82,7 +83,8 @@ template:
 27: services.job.healthcheck.start_interval is dropped: checks have one interval: every
 29: services.job.deploy.mode is dropped: no job runs on each node by itself: give count and apart: {}
 30: services.job.deploy.placement is dropped: Escher decides by requests: name nodes with prefer: {of: [{node: …}]}, or request a resource that only they have (escher set-resource NAME inf --node …)
-31: services.job.deploy.update_config is dropped: apply --replace says how a new version replaces tasks: escher apply --help
+31: services.job.deploy.update_config.failure_action is dropped: an update stops at the first task that fails: to go on or back, apply a file again
+31: services.job.deploy.update_config.delay is dropped: an update goes on once its new tasks are healthy: see healthy
 32: services.job.deploy.restart_policy.window is dropped: restarts count for the whole attempt: leave it out
 34: device_ids is dropped: Escher chooses the devices: their number is requested
 34: a device of fpga is dropped: count such devices with escher agent --device, and request them

@@ -63,14 +63,53 @@ func (s *service) setDeploy(e entry) error {
 			s.setRestartPolicy(d)
 		case "placement":
 			err = fmt.Errorf("%s", byNodes)
+		case "update_config":
+			s.setUpdate(d)
+		case "rollback_config":
+			err = fmt.Errorf("to go back, apply the former file")
 		default:
-			err = fmt.Errorf("apply --replace says how a new version replaces tasks: escher apply --help")
+			err = fmt.Errorf("it is unknown to Escher: leave it out")
 		}
 		if err != nil {
 			s.dropped(d.line, at, "%s", err)
 		}
 	}
 	return nil
+}
+
+// setUpdate takes how a new version replaces the tasks.
+func (s *service) setUpdate(e entry) {
+	s.update = flow()
+	for _, u := range entries(e.value) {
+		var err error
+		switch u.key {
+		case "parallelism":
+			var n int
+			if n, err = whole(u.value); err == nil && n > 0 {
+				s.update.set("atOnce", n)
+			} else if err == nil {
+				err = fmt.Errorf("all tasks at once: give the count of the job as atOnce, or leave update out")
+			}
+		case "order":
+			s.update.set("order", u.value.Value)
+		case "monitor":
+			var d time.Duration
+			if d, err = time.ParseDuration(u.value.Value); err == nil && d > 0 {
+				s.update.set("healthy", durationText(d))
+			}
+		case "failure_action":
+			if u.value.Value != "pause" {
+				err = fmt.Errorf("an update stops at the first task that fails: to go on or back, apply a file again")
+			}
+		case "delay":
+			err = fmt.Errorf("an update goes on once its new tasks are healthy: see healthy")
+		default:
+			err = fmt.Errorf("an update stops at the first task that fails: leave it out")
+		}
+		if err != nil {
+			s.dropped(u.line, "services."+s.name+".deploy.update_config."+u.key, "%s", err)
+		}
+	}
 }
 
 // setResources takes limits and reservations: what a task requests is its limit, too.
