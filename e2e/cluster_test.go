@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 func build(dir string) (binaries, error) {
 	b := binaries{filepath.Join(dir, "escher"), filepath.Join(dir, "program")}
 	for out, pkg := range map[string]string{b.escher: "../cmd/escher", b.program: "./program"} {
-		cmd := exec.Command("go", "build", "-o", out, pkg)
+		cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", out, pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return b, fmt.Errorf("build %s: %w\n%s", pkg, err, text)
