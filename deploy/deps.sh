@@ -3,7 +3,7 @@
 #
 #   deps.sh run     what running containers takes: containerd, runc, and tini for tasks that ask for an init
 #   deps.sh test    what tests take besides: gcc for the race detector, iproute2 for networks of hosts, curl,
-#                   python3 with numpy; zsh, fish and bash-completion for the completion of shells
+#                   python3 with numpy, busybox; zsh, fish and bash-completion for the completion of shells
 #   deps.sh image   what making images of Debian's packages takes: mmdebstrap (debian.sh)
 #   deps.sh root    checks that we are root, as containers take that
 set -euo pipefail
@@ -43,6 +43,7 @@ for what in "$@"; do
       # gcc alone does not bring what it links with.
       [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
       # Each shell tries its completion.
+      need busybox-static busybox
       need zsh zsh
       need fish fish
       [ -e /usr/share/bash-completion/bash_completion ] || missing+=(bash-completion)
