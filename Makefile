@@ -25,7 +25,8 @@ deps: ## install what tests and demo need (containerd, runc, gcc), or say what
 # Packages are tested three at a time: most wait for a disk or a clock, some keep two
 # cores busy alone. Those that wait longest come first. Two packages run without the race
 # detector, which makes them ten times as slow: the rules about the source, and the simulation,
-# which takes all its steps in one goroutine.
+# which takes all its steps in one goroutine. The race detector waits a second at the end of each
+# program, unless told otherwise. Memory is cheaper than collecting garbage, for the linker, too.
 MODULE := github.com/escher-sched/escher
 SERIAL := $(MODULE)/e2e/laws $(MODULE)/e2e/sim
 FIRST  := $(MODULE)/e2e $(MODULE)/nodeagent/runtime/containerd
@@ -33,7 +34,7 @@ RACED   = $(FIRST) $$(go list ./... | grep -vxF $(SERIAL:%=-e %))
 test: ## every test with the race detector, on real etcd and containerd; needs root
 	@GOAL=$@ deploy/deps.sh root run test
 	$(if $(filter ./...,$(PKG)),go test -trimpath $(ARGS) $(SERIAL))
-	CGO_ENABLED=1 tools/test.sh -trimpath -race -p 3 -timeout 30m $(ARGS) $(if $(filter ./...,$(PKG)),$(RACED),$(PKG))
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 GOGC=400 tools/test.sh -trimpath -race -p 3 -timeout 30m $(ARGS) $(if $(filter ./...,$(PKG)),$(RACED),$(PKG))
 
 # 500 seeds: without the race detector, which makes them ten times as slow and finds nothing in
 # what takes its steps one by one. All three at once: most of each keeps one core busy. The
@@ -42,13 +43,13 @@ MEMORY := $(firstword $(wildcard /dev/shm) /tmp)
 seeds: ## 500 seeds of both simulations, and every document of the schema's test
 	@printf '%s\n' './e2e/faults -run TestSeeds -faults.seeds 100' './e2e/sim -run TestSeeds -sim.seeds 400' \
 		'./cmd/escher/internal/cli -run TestSchemaAgrees' | \
-	SCHEMA_ALL=1 TMPDIR=$(MEMORY) GOTMPDIR=/tmp xargs -P 3 -L 1 go test -trimpath -count 1
+	SCHEMA_ALL=1 GOGC=400 TMPDIR=$(MEMORY) GOTMPDIR=/tmp xargs -P 3 -L 1 go test -trimpath -count 1
 
 # How long each fuzz target runs. What fails is kept below testdata/fuzz of its package, and
 # every later run of the tests begins with it.
 FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME: decoders, validators, files, handlers
-	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -ru | xargs -P 3 -n 1 tools/fuzz.sh $(FUZZTIME)
+	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -ru | GOGC=400 xargs -P 5 -n 1 tools/fuzz.sh $(FUZZTIME)
 
 demo: ## the demo on real containers; needs root
 	@GOAL=$@ deploy/deps.sh root run

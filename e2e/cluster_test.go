@@ -29,6 +29,11 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "e2e: containers take root: run the tests as root")
 		os.Exit(1)
 	}
+	// The programs collect garbage as in production, however make test runs the tests.
+	if err := os.Unsetenv("GOGC"); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
 	// Most tests wait most of the time: more of them than cores at once.
 	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)

@@ -69,7 +69,7 @@ func checkCompaction(t *testing.T, mask uint64) {
 		other.put(key, m)
 	}
 	compacted := 0
-	for range 8000 {
+	for range 2500 {
 		switch x := id(); rng.IntN(9) {
 		case 0, 1, 2:
 			put(controlplane.TaskKey(x.Namespace, x.ID), value())

@@ -42,11 +42,12 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(*testing.T) controlplane.Store { return filler{s, srv} })
 }
 
+// TestConformanceOfSharedWatches checks only what watches take part in.
 func TestConformanceOfSharedWatches(t *testing.T) {
 	t.Parallel()
 	srv := etcdtest.Start(t)
 	s := etcdstore.New(srv.Client, etcdstore.ServerLimits(), quickProgress(), etcdstore.SharedWatches())
-	storetest.Run(t, func(*testing.T) controlplane.Store { return filler{s, srv} })
+	storetest.Run(t, func(*testing.T) controlplane.Store { return filler{s, srv} }, "Watch", "Compact", "Full", "Context")
 }
 
 func TestEquivalentToMemory(t *testing.T) {

@@ -6,15 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 )
 
-// submitted returns the tasks of a file with one document.
-func submitted(t *testing.T, text string) []controlplane.Submission {
+// submitted returns the tasks of a file with one document that schema admits.
+func submitted(t *testing.T, schema *jsonschema.Schema, text string) []controlplane.Submission {
 	t.Helper()
 	docs, err := manifest.Parse("f", []byte(text), known())
-	if err != nil || !admits(t, compiled(t), text) {
+	if err != nil || !admits(t, schema, text) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	job := docs[0].Job
@@ -30,6 +32,7 @@ func submitted(t *testing.T, text string) []controlplane.Submission {
 
 // TestSpecIsOptional checks that the fields of spec mean the same beside it, all or some of them.
 func TestSpecIsOptional(t *testing.T) {
+	schema := compiled(t)
 	task, job := head(manifest.KindTask), head(manifest.KindJob)
 	spec := "image: img, command: [a], env: {A: b}, ports: [http], grace: 3s, restart: {when: always}"
 	for flat, grouped := range map[string]string{
@@ -41,7 +44,7 @@ func TestSpecIsOptional(t *testing.T) {
 		job + "template: {" + spec + "}\n":                                           job + "template: {spec: {" + spec + "}}\n",
 		job + "tasks: [{" + spec + "}, {name: b, image: c, spec: {dir: /x}}]\n":      job + "tasks: [{spec: {" + spec + "}}, {name: b, spec: {image: c, dir: /x}}]\n",
 	} {
-		if got, want := submitted(t, flat), submitted(t, grouped); !reflect.DeepEqual(got, want) {
+		if got, want := submitted(t, schema, flat), submitted(t, schema, grouped); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s\ngot  %+v\nwant %+v", flat, got, want)
 		}
 	}

@@ -6,17 +6,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"sigs.k8s.io/yaml"
 
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 )
 
-// specOf returns the stored spec of a task in a file.
-func specOf(t *testing.T, text string) *types.Spec {
+// specOf returns the stored spec of a task in a file that schema admits.
+func specOf(t *testing.T, schema *jsonschema.Schema, text string) *types.Spec {
 	t.Helper()
 	docs, err := manifest.Parse("f", []byte(text), known())
-	if err != nil || !admits(t, compiled(t), text) {
+	if err != nil || !admits(t, schema, text) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	s, err := docs[0].Task.Submission(time.Unix(5, 0))
@@ -28,6 +30,7 @@ func specOf(t *testing.T, text string) *types.Spec {
 
 // TestShortForms checks that each short form means the same as the long one.
 func TestShortForms(t *testing.T) {
+	schema := compiled(t)
 	head := head(manifest.KindTask) + "name: a\nspec:\n  image: img\n"
 	for short, long := range map[string]string{
 		"run: train --lr=$LR > /log\n":         `entrypoint: [sh, -e, -c, "exec train --lr=$LR > /log"]`,
@@ -49,7 +52,7 @@ func TestShortForms(t *testing.T) {
 		"run: |\n    #!/bin/bash -eu\n    a\n":            `entrypoint: [/bin/bash, -eu, -c, "#!/bin/bash -eu\na"]`,
 		"run: |\n    #!/usr/bin/env python3\n    a = 1\n": `entrypoint: [/usr/bin/env, python3, -c, "#!/usr/bin/env python3\na = 1"]`,
 	} {
-		got, want := specOf(t, head+"  "+short+"\n"), specOf(t, head+"  "+long+"\n")
+		got, want := specOf(t, schema, head+"  "+short+"\n"), specOf(t, schema, head+"  "+long+"\n")
 		if len(got.Env) == 0 {
 			got.Env, want.Env = nil, nil
 		}

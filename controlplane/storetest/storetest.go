@@ -26,11 +26,11 @@ type filler interface {
 	SetFull(ctx context.Context, full bool) error
 }
 
-// Run checks a store. It calls factory once for each test; the factory may return the same store
+// Run checks a store, by the named groups of tests, or by all. It calls factory once for each test; the factory may return the same store
 // each time, with any content, because each test has its own keys. The store must have the methods
 // of compacter and filler, report the progress of a quiet watch within seconds, and keep no lease
 // longer than 3 s after its end.
-func Run(t *testing.T, factory func(t *testing.T) controlplane.Store) {
+func Run(t *testing.T, factory func(t *testing.T) controlplane.Store, only ...string) {
 	groups := []struct {
 		name  string
 		tests []conformance
@@ -46,7 +46,12 @@ func Run(t *testing.T, factory func(t *testing.T) controlplane.Store) {
 		{"Full", fullTests()},
 		{"Context", contextTests()},
 	}
+	ran := 0
 	for _, group := range groups {
+		if len(only) > 0 && !slices.Contains(only, group.name) {
+			continue
+		}
+		ran++
 		for _, test := range group.tests {
 			t.Run(group.name+"/"+test.name, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -54,6 +59,9 @@ func Run(t *testing.T, factory func(t *testing.T) controlplane.Store) {
 				test.run(&fixture{T: t, Store: factory(t), ctx: ctx, prefix: "/" + t.Name() + "/"})
 			})
 		}
+	}
+	if len(only) > 0 && ran != len(only) {
+		t.Errorf("%d groups of %q ran", ran, only)
 	}
 }
 

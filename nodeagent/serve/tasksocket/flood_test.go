@@ -40,7 +40,7 @@ func TestFlood(t *testing.T) {
 	}
 	dir := t.TempDir()
 	agent := exec.Command(os.Args[0], "-test.run", "^TestFlood$", "-test.v")
-	agent.Env = append(os.Environ(), floodedDir+"="+dir)
+	agent.Env = append(os.Environ(), floodedDir+"="+dir, "GOGC=100")
 	agent.Stderr = os.Stderr
 	in, err := agent.StdinPipe()
 	if err != nil {

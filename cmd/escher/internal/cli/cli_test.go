@@ -64,7 +64,7 @@ func TestScripts(t *testing.T) {
 func buildEscher(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-o", dir, "github.com/escher-sched/escher/cmd/escher")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir, "github.com/escher-sched/escher/cmd/escher")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build escher: %v\n%s", err, text)
