@@ -31,6 +31,8 @@ type census struct {
 	ids   []string
 	// seeking are tasks within their share that fit on no node.
 	seeking []waitingTask
+	// gangs are the reservations that wait for a grant, by job.
+	gangs map[string][]*cluster.Reservation
 }
 
 // A user has tasks that have not ended. Amounts are by resource.
@@ -64,14 +66,14 @@ type user struct {
 func (p FairShare) census(s *esl.State) *census {
 	c := &census{s: s, over: p.over(), byPath: make(map[string]*user), asked: make(map[*types.Request][]float64)}
 	c.rooms, c.ids = taskset.Numbered(s, roomsAtOnce)
-	gangs := c.gangs()
+	c.gangs = c.waitingGangs()
 	referring := s.Referring()
 	for _, job := range slices.Sorted(maps.Keys(referring)) {
 		use, ok := referring[job].(esl.Use)
 		if !ok {
 			continue
 		}
-		c.count(p, use.As, job, gangs[job])
+		c.count(p, use.As, job)
 	}
 	slices.SortFunc(c.users, func(a, b *user) int { return strings.Compare(a.path, b.path) })
 	c.capacity = c.total()
@@ -79,8 +81,7 @@ func (p FairShare) census(s *esl.State) *census {
 	return c
 }
 
-// gangs returns the reservations that wait for a grant, by job.
-func (c *census) gangs() map[string][]*cluster.Reservation {
+func (c *census) waitingGangs() map[string][]*cluster.Reservation {
 	out := make(map[string][]*cluster.Reservation)
 	for id, r := range c.s.View.Reservations {
 		if id.Namespace == c.s.Namespace && r.Info.V != nil && r.Info.V.Job != "" && !r.Info.V.Directed() && r.Grant.V == nil {
@@ -118,7 +119,7 @@ func (c *census) user(path string) *user {
 }
 
 // count counts the tasks of a job, if any has not ended.
-func (c *census) count(p FairShare, path, job string, gangs []*cluster.Reservation) {
+func (c *census) count(p FairShare, path, job string) {
 	var u *user
 	var served int64
 	var took time.Duration
@@ -152,15 +153,20 @@ func (c *census) count(p FairShare, path, job string, gangs []*cluster.Reservati
 		return
 	}
 	u.served, u.took, u.ran, u.jobs = max(u.served, served), u.took+took, u.ran+ran, append(u.jobs, job)
-	for _, g := range gangs {
-		all := make([]float64, len(c.over))
-		for _, b := range g.Info.V.Bundles {
-			for r, pool := range u.pools {
-				all[r] += float64(b.Requests.Get(pool))
-			}
-		}
-		u.wait(all, g.Info.V.Submitted)
+	for _, g := range c.gangs[job] {
+		u.wait(u.ofGang(g), g.Info.V.Submitted)
 	}
+}
+
+// ofGang returns what a gang draws on the pools of a user.
+func (u *user) ofGang(g *cluster.Reservation) []float64 {
+	all := make([]float64, len(u.pools))
+	for _, b := range g.Info.V.Bundles {
+		for r, pool := range u.pools {
+			all[r] += float64(b.Requests.Get(pool))
+		}
+	}
+	return all
 }
 
 // wait adds a waiting task or gang.

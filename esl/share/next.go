@@ -1,14 +1,11 @@
 package share
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
@@ -132,111 +129,4 @@ func (p FairShare) unused(c *census) []controlplane.Resource {
 	}
 	slices.SortFunc(out, func(a, b controlplane.Resource) int { return strings.Compare(a.Name, b.Name) })
 	return out
-}
-
-// reclaim returns the evictions: the youngest tasks of users over their share for as long as
-// another user has waited for its own, but no more than the waiting users lack.
-func (p FairShare) reclaim(c *census, targets map[*user][]float64) ([]esl.Evict, string) {
-	if p.Reclaim <= 0 {
-		return nil, ""
-	}
-	if evict := c.clearRooms(time.Duration(p.Reclaim)); len(evict) > 0 {
-		return evict, "a share is free in pieces for longer than " + time.Duration(p.Reclaim).String()
-	}
-	lack := c.lack(targets, time.Duration(p.Reclaim))
-	var out []esl.Evict
-	var whose []string
-	for _, u := range c.users {
-		if c.since(u.served) < time.Duration(p.Reclaim) {
-			continue // was not over it all the time
-		}
-		slices.SortFunc(u.bound, func(a, b *cluster.Task) int {
-			return cmp.Or(cmp.Compare(b.Status.V.Bound, a.Status.V.Bound), strings.Compare(a.ID.ID, b.ID.ID))
-		})
-		before := len(out)
-		for _, t := range u.bound {
-			takes := c.asksHeld(u, t.Info.V)
-			if len(out) == c.s.MaxChanges() || takes == nil || t.Info.V.Evict >= t.Status.V.Attempt || !keepsShare(u, takes, targets[u]) || !helpsAny(takes, lack) {
-				continue
-			}
-			for r := range takes {
-				u.held[r] -= takes[r]
-				lack[r] -= takes[r]
-			}
-			out = append(out, esl.Evict{Task: t.ID.ID, Attempt: t.Status.V.Attempt})
-		}
-		if len(out) > before {
-			whose = append(whose, u.path)
-		}
-	}
-	return out, "over their share for " + time.Duration(p.Reclaim).String() + ": " + strings.Join(whose, ", ")
-}
-
-// since returns the time since then.
-func (c *census) since(unixNano int64) time.Duration {
-	return time.Duration(c.s.Now.UnixNano() - unixNano)
-}
-
-// lack returns what users lack that have waited so long for their share, in whole tasks, less what
-// is leaving already.
-func (c *census) lack(targets map[*user][]float64, after time.Duration) []float64 {
-	lack := make([]float64, len(c.over))
-	for _, u := range c.users {
-		if u.unit == nil || c.since(u.oldest) < after {
-			continue
-		}
-		room := make([]float64, len(c.over))
-		for r := range room {
-			room[r] = max(0, min(u.waits[r], targets[u][r]-u.held[r]))
-		}
-		n := units(room, u.unit)
-		for r := range lack {
-			lack[r] += n * u.unit[r]
-		}
-	}
-	for _, u := range c.users {
-		for _, t := range u.bound {
-			if t.Info.V.Evict < t.Status.V.Attempt && t.Info.V.Stop == nil {
-				continue
-			}
-			for r, a := range c.asksHeld(u, t.Info.V) {
-				lack[r] -= a
-			}
-		}
-	}
-	return lack
-}
-
-// asksHeld returns what a running task has of the pools, nil if a reservation holds it.
-func (c *census) asksHeld(u *user, t *cluster.TaskValue) []float64 {
-	out := make([]float64, len(c.over))
-	any := false
-	for r, pool := range u.pools {
-		out[r] = float64(t.Requests.Get(pool))
-		any = any || out[r] > 0
-	}
-	if !any {
-		return nil
-	}
-	return out
-}
-
-// keepsShare reports whether a user keeps its share without an amount.
-func keepsShare(u *user, without, target []float64) bool {
-	for r := range without {
-		if without[r] > 0 && u.held[r]-without[r] < target[r]*(1-tiny) {
-			return false
-		}
-	}
-	return true
-}
-
-// helpsAny reports whether some of an amount is lacking.
-func helpsAny(takes, lack []float64) bool {
-	for r := range takes {
-		if takes[r] > 0 && lack[r] > 0 {
-			return true
-		}
-	}
-	return false
 }

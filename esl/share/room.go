@@ -340,61 +340,6 @@ func collectingFor(s *esl.State) map[string]bool {
 	return out
 }
 
-// clearRooms returns the evictions for reservations that have waited so long: the youngest of the
-// smaller tasks, which fit into the fragments where the collected share lies idle.
-func (c *census) clearRooms(after time.Duration) []esl.Evict {
-	var out []esl.Evict
-	for _, x := range c.seeking {
-		if x.room == nil || !taskset.IsReserving(x.room) || c.since(x.room.Info.V.Submitted) < after {
-			continue
-		}
-		n := c.s.View.Nodes[x.room.Info.V.Bundles[0].Node]
-		if n == nil {
-			continue
-		}
-		lacking, _ := c.lacking(x, n)
-		for _, b := range c.smaller(x, n) {
-			if len(lacking) == 0 || len(out) == c.s.MaxChanges() {
-				break
-			}
-			if gives(b, lacking) && !taskset.Leaving(b.Task) {
-				out = append(out, esl.Evict{Task: b.Task.ID.ID, Attempt: b.Number})
-			}
-		}
-	}
-	return out
-}
-
-// smaller returns the attempts of other users on a node that have less of everything than a task
-// requests: those that are leaving first, then the youngest.
-func (c *census) smaller(x waitingTask, n *cluster.Node) []*cluster.Binding {
-	var out []*cluster.Binding
-	for _, u := range c.users {
-		if u == x.u {
-			continue
-		}
-		for _, t := range u.bound {
-			has := c.asksHeld(u, t.Info.V)
-			less := has != nil
-			for r := range has {
-				less = less && (has[r] < x.asks[r] || has[r] == 0)
-			}
-			if !less {
-				continue
-			}
-			for _, b := range t.Bindings {
-				if b.Node == n && b.Info.V != nil && b.Number == t.Status.V.Attempt {
-					out = append(out, b)
-				}
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b *cluster.Binding) int {
-		return cmp.Or(taskset.BoolInt(taskset.Leaving(b.Task))-taskset.BoolInt(taskset.Leaving(a.Task)), cmp.Compare(b.Info.V.Bound, a.Info.V.Bound), strings.Compare(a.Task.ID.ID, b.Task.ID.ID))
-	})
-	return out
-}
-
 // gives subtracts what an attempt holds from lacking, and reports whether it holds any of that.
 func gives(b *cluster.Binding, lacking map[types.ResourceID]types.Quantity) (some bool) {
 	for _, h := range b.Info.V.Holds {
