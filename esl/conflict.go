@@ -215,6 +215,17 @@ func (g *Group) CheckDomains() error {
 	return Join(errs)
 }
 
+// MostTasks returns how many tasks of the job the nodes of the group hold at most, and the policy that
+// says so; "" means no bound.
+func (g *Group) MostTasks() (most int, kind string) {
+	for _, c := range g.claims {
+		if domains, known := mostDomains(g.Nodes, c.in, ""); c.atMost > 0 && known && (kind == "" || domains*c.atMost < most) {
+			most, kind = domains*c.atMost, c.kind
+		}
+	}
+	return most, kind
+}
+
 // mostDomains returns how many domains of kind in the nodes have; with within, the most that one
 // domain of that kind has. known is false if the description of a node cannot be read.
 func mostDomains(nodes map[string]*types.Node, in, within Domain) (most int, known bool) {

@@ -14,6 +14,9 @@ type Description struct {
 	Frees string
 	// OnlyDeclared reports whether the policy can only be declared. Jobs take part by Use.
 	OnlyDeclared bool
+	// OneByOne reports whether an update may replace the tasks of a job one by one: each has its
+	// place by itself, and its successor makes the same requests.
+	OneByOne bool
 	// Flags are the flags that add the policy to a job. Each adds one policy: a Use, with these
 	// parameters, if OnlyDeclared.
 	Flags []Flag

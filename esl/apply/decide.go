@@ -263,8 +263,10 @@ func (d *decider) stays(c *Change, all []there, equal bool, wanted func(time.Tim
 
 // block records the reason against the change.
 func (c *Change) block(opts Options) {
-	if c.InPlace != nil && !opts.Replace {
-		c.Blocked = c.InPlace.blocked(c)
+	if c.InPlace != nil {
+		if c.Blocked = c.InPlace.noRoom(); c.Blocked.IsZero() && !opts.Replace {
+			c.Blocked = c.InPlace.blocked(c)
+		}
 	}
 	if len(c.Stops) == 0 || opts.Replace {
 		return

@@ -46,7 +46,8 @@ func (d *decider) fields(t there, task *cluster.Task, want controlplane.Submissi
 	is := *task.Info.V.Full()
 	requested := d.requestDigest(t.id) != ""
 	if requested {
-		is = requestedTask(is, want.Task, d.makers(t.id))
+		makers := d.makers(t.id)
+		is, want.Task = requestedTask(is, want.Task, makers), requestedTask(want.Task, want.Task, makers)
 	}
 	spec, err := d.specs(is.Spec)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 	"github.com/escher-sched/escher/types/words"
@@ -28,6 +29,10 @@ type InPlace struct {
 	opts manifest.Update
 	job  types.Job
 	mod  int64
+	// digest is the wanted RequestDigest of the job, and group its tasks with the additions of its
+	// policies; nil if it has none.
+	digest string
+	group  *esl.Group
 	// slots hold the wanted tasks by index. surplus are the tasks of other indices that have not
 	// ended by themselves.
 	slots   []*slot
@@ -71,32 +76,45 @@ func (m *member) usable() bool {
 // broken reports whether it ended without success.
 func (m *member) broken() bool { return m.ended() && !m.usable() }
 
-// together is the reason why the tasks of a job are replaced all at once; empty if there is none.
-func (d *decider) together(c *Change, t there, wanted []controlplane.Submission) string {
+// together reports whether the tasks of a job are replaced all at once: its policies do not allow
+// anything else or change, its tasks know their peers, or it is of an older version.
+func (d *decider) together(c *Change, t there, wanted []controlplane.Submission) bool {
 	j := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: t.id}]
 	stored := d.view.Policies[cluster.ID{Namespace: d.ns, ID: t.id}]
 	peers := func(s controlplane.Submission) bool { return s.Spec != nil && s.Spec.Peers != types.NoPeers }
 	unnumbered := func(m *cluster.Task) bool { return m.Info.V.Count == 0 }
 	switch {
-	case len(c.policies) > 0 || stored != nil || j.V.RequestDigest != "":
-		return "a job with policies"
-	case len(j.V.Members) > 0 || slices.ContainsFunc(wanted, peers):
-		return "a job whose tasks know their peers"
-	case slices.ContainsFunc(t.tasks, unnumbered):
-		return "a job of an older version"
+	case len(c.policies) == 0 && (stored != nil || j.V.RequestDigest != ""):
+		return true
+	case len(c.policies) > 0 && (stored == nil || !c.oneByOne() || len(d.otherPolicies(t, c.stored)) > 0):
+		return true
 	}
-	return ""
+	return len(j.V.Members) > 0 || slices.ContainsFunc(wanted, peers) || slices.ContainsFunc(t.tasks, unnumbered)
 }
 
 // inPlace compares a job with the wanted tasks one by one. It returns nil if the job must be replaced
 // as a whole.
 func (d *decider) inPlace(c *Change, t there, wanted func(time.Time) ([]controlplane.Submission, error)) (*InPlace, error) {
 	subs, err := wanted(d.now)
-	if err != nil || d.together(c, t, subs) != "" {
+	if err != nil || d.together(c, t, subs) {
 		return nil, err
 	}
 	cell := d.view.Jobs[cluster.ID{Namespace: d.ns, ID: t.id}]
-	u := &InPlace{opts: c.doc.Job.Update.WithDefaults(), job: *cell.V, mod: cell.Mod}
+	u := &InPlace{opts: c.doc.Job.Update.WithDefaults(), job: *cell.V, mod: cell.Mod, digest: RequestDigest(subs, c.stored)}
+	if len(c.policies) > 0 {
+		requested := wanted
+		wanted = func(submitted time.Time) ([]controlplane.Submission, error) {
+			subs, err := requested(submitted)
+			if err != nil {
+				return nil, err
+			}
+			u.group, err = d.group(c, t, subs)
+			return u.group.Tasks, err
+		}
+		if subs, err = wanted(d.now); err != nil {
+			return nil, err
+		}
+	}
 	u.AtOnce, u.Order = u.opts.AtOnce, u.opts.Order
 	at := make(map[int]*slot, len(subs))
 	for i, s := range subs {
@@ -107,7 +125,7 @@ func (d *decider) inPlace(c *Change, t there, wanted func(time.Time) ([]controlp
 		u.slots, at[s.Task.Index] = append(u.slots, one), one
 	}
 	slices.SortFunc(u.slots, func(a, b *slot) int { return cmp.Compare(a.want.Task.Index, b.want.Task.Index) })
-	same := d.comparison(wanted)
+	same := d.comparison(wanted, len(c.policies) > 0)
 	equal := make(map[*member]bool)
 	for _, x := range oldestFirst(t.tasks) {
 		m, err := d.member(x)
@@ -158,8 +176,9 @@ func (d *decider) member(t *cluster.Task) (*member, error) {
 }
 
 // comparison returns a function that reports whether a stored task is the wanted one of an index.
-// Times relative to the submission count from that of the task.
-func (d *decider) comparison(wanted func(time.Time) ([]controlplane.Submission, error)) func(*cluster.Task, int) (bool, error) {
+// Times relative to the submission count from that of the task. policies reports whether tasks of the
+// same spec may differ, by what policies add.
+func (d *decider) comparison(wanted func(time.Time) ([]controlplane.Submission, error), policies bool) func(*cluster.Task, int) (bool, error) {
 	type form struct {
 		content  string
 		deadline int64
@@ -179,7 +198,7 @@ func (d *decider) comparison(wanted func(time.Time) ([]controlplane.Submission, 
 			if s.Task.Count > 0 {
 				index = s.Task.Index
 			}
-			if texts[s.Spec] == "" {
+			if policies || texts[s.Spec] == "" {
 				texts[s.Spec] = content(s.Task, digests[s.Spec])
 			}
 			forms[index] = form{texts[s.Spec], s.Task.Deadline}
@@ -268,7 +287,7 @@ func (s *slot) replaces() bool {
 
 // nothing reports whether the job is as wanted.
 func (u *InPlace) nothing() bool {
-	return !u.rolling && u.Adds == "" && len(u.Removes) == 0 && u.job.Tasks == len(u.slots)
+	return !u.rolling && u.Adds == "" && len(u.Removes) == 0 && u.job.Tasks == len(u.slots) && u.job.RequestDigest == u.digest
 }
 
 // launches returns the tasks to launch.
@@ -307,6 +326,30 @@ func (u *InPlace) blocked(c *Change) types.Text {
 		return types.Textf("%d of the tasks of %s differ (%s): %s to replace them", len(u.Replaces), c.ID, summary(c.Differences), action.ReplaceLive.Of())
 	case len(u.Removes) > 0:
 		return types.Textf("%s has more tasks than described (%s): %s to stop %s", c.ID, summary(c.Differences), action.ReplaceLive.Of(), words.List(u.Removes, 3))
+	}
+	return types.Text{}
+}
+
+// noRoom returns the reason against start-first: the policies let the nodes hold no further task, so
+// the update would wait until its timeout.
+func (u *InPlace) noRoom() types.Text {
+	if u.group == nil || u.Order != manifest.StartFirst {
+		return types.Text{}
+	}
+	alive := func(m *member) bool { return !m.ended() && !m.stopped }
+	held, replaced := 0, 0
+	for _, s := range u.slots {
+		switch {
+		case slices.ContainsFunc(s.former, alive):
+			held, replaced = held+1, replaced+1
+		case s.current != nil || s.added:
+			held++
+		}
+	}
+	more := min(replaced, u.AtOnce)
+	if most, by := u.group.MostTasks(); by != "" && more > 0 && held+more > most {
+		return types.Textf("update.order: start-first starts %s while %d others run, and with %s the nodes that take tasks hold %d at most: choose stop-first, or add nodes",
+			words.Count(more, "task"), held, by, most)
 	}
 	return types.Text{}
 }

@@ -116,6 +116,18 @@ func (c *Change) expand(ctx context.Context, client *esl.Client, job controlplan
 	return err
 }
 
+// group returns the wanted tasks of a job that stays, with the additions of its policies. They are
+// those of the present tasks as long as the policies are the same.
+func (d *decider) group(c *Change, t there, wanted []controlplane.Submission) (*esl.Group, error) {
+	g := &esl.Group{Namespace: d.ns, ID: t.id, Name: c.Name, Tasks: slices.Clone(wanted), Nodes: make(map[string]*types.Node)}
+	for name, n := range d.view.Nodes {
+		if n.Eligible() {
+			g.Nodes[name] = n.Info.V
+		}
+	}
+	return g, g.Apply(c.policies)
+}
+
 // adds lists the additions of policies to the requested tasks. It writes <job> for the id of the
 // job, which differs each time.
 func adds(e *esl.Expanded, requested []controlplane.Submission) ([]string, error) {

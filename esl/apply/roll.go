@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -119,10 +120,12 @@ func (r *roll) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if !r.u.rolling && r.u.job.Tasks == len(r.u.slots) {
+	done := r.u.job
+	done.Updating, done.Tasks, done.Labels, done.RequestDigest = false, len(r.u.slots), r.x.Labels(), r.u.digest
+	if bytes.Equal(types.Encode(0, &done), types.Encode(0, &r.u.job)) {
 		return nil
 	}
-	r.u.job.Updating, r.u.job.Tasks, r.u.job.Labels = false, len(r.u.slots), r.x.Labels()
+	r.u.job = done
 	return r.write(ctx, nil, nil, nil)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -16,10 +17,10 @@ import (
 func wholeUpdate(c *Change, wanted []controlplane.Submission) error {
 	u := c.doc.Job.Update
 	peers := func(s controlplane.Submission) bool { return s.Spec.Peers != types.NoPeers }
-	if u == nil || len(c.policies) == 0 && !slices.ContainsFunc(wanted, peers) {
+	if u == nil || c.oneByOne() && !slices.ContainsFunc(wanted, peers) {
 		return nil
 	}
-	const together = "the tasks of a job with policies or peers are replaced together, stop-first: leave it out"
+	const together = "the tasks of a job with peers, or with policies that are not of placement alone, are replaced together, stop-first: leave it out"
 	switch {
 	case u.Order == manifest.StartFirst:
 		return types.Errorf(types.Invalid, "update.order: %s: %s", u.Order, together)
@@ -27,6 +28,11 @@ func wholeUpdate(c *Change, wanted []controlplane.Submission) error {
 		return types.Errorf(types.Invalid, "update.atOnce: %d: %s", u.AtOnce, together)
 	}
 	return nil
+}
+
+// oneByOne reports whether the policies of the job, if any, let its tasks be replaced one by one.
+func (c *Change) oneByOne() bool {
+	return !slices.ContainsFunc(c.policies, func(p esl.Policy) bool { return !esl.Describe(p).OneByOne })
 }
 
 // whole reports whether the change replaces a whole job by an update: its tasks end before their

@@ -19,7 +19,7 @@ func ring(image, update string) string {
 // Tasks that know each other end together, before their successors start.
 func TestUpdateOfAWholeJob(t *testing.T) {
 	rollIn(t, func(t *testing.T, w *rolled) {
-		w.blocked(ring("a", "{order: start-first}"), apply.Options{}, types.Invalid, "update.order: start-first: the tasks of a job with policies or peers are replaced together")
+		w.blocked(ring("a", "{order: start-first}"), apply.Options{}, types.Invalid, "update.order: start-first: the tasks of a job with peers, or with policies that are not of placement alone, are replaced together")
 		w.blocked(ring("a", "{atOnce: 2}"), apply.Options{}, types.Invalid, "update.atOnce: 2: the tasks of a job with")
 		since := w.started(ring("a", "{}"))
 		w.blocked(ring("b", "{}"), apply.Options{}, types.Precondition, "allow replacing to stop it and launch the new one")

@@ -24,7 +24,7 @@ func (Apart) Kind() string { return "apart" }
 
 // Describe says what the policy does, and its flags.
 func (Apart) Describe() esl.Description {
-	return esl.Description{Does: "at most so many tasks of the job on a node", Flags: []esl.Flag{{
+	return esl.Description{Does: "at most so many tasks of the job on a node", OneByOne: true, Flags: []esl.Flag{{
 		Name: "apart", Usage: "put at most one of the tasks on each node",
 		With: []esl.Flag{{Name: "per-node", Number: esl.Sets[int]("perNode")}},
 	}}}

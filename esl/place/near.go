@@ -40,7 +40,7 @@ func (Near) Kind() string { return "near" }
 
 // Describe says what the policy does, and its flags.
 func (Near) Describe() esl.Description {
-	return esl.Description{Does: "tasks run where their data is; after a while, anywhere", Flags: []esl.Flag{{
+	return esl.Description{Does: "tasks run where their data is; after a while, anywhere", OneByOne: true, Flags: []esl.Flag{{
 		Name: "near", Usage: "name of data: run on a node that has it, as a resource of this name", Text: esl.Sets[string]("to"), Values: esl.Values{Resources: true},
 		With: []esl.Flag{{
 			Name: "near-wait", Usage: "with --near: after how long to run anywhere; 0s means at once (default: never)",
