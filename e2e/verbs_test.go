@@ -46,7 +46,7 @@ func interrupted(t *testing.T, c *cluster) {
 	}
 	err = cmd.Wait()
 	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || exit.ExitCode() != 143 {
+	if !ok || exit.ExitCode() != 130 {
 		t.Errorf("it ended with %v", err)
 	}
 	if log := c.must("logs", "foreground"); log != "began\nstopped" {

@@ -56,8 +56,11 @@ var classes = [...]struct {
 	Compacted:     {"compacted", 9, "the requested history is no longer stored"},
 }
 
-// ExitInterrupted is the exit code of an interrupted command line, as in shells.
-const ExitInterrupted = 130
+// Exit codes of a command line that a signal ended, as in shells.
+const (
+	ExitInterrupted = 130
+	ExitTerminated  = 143
+)
 
 // ExitCode is an exit code of the command line.
 type ExitCode struct {
@@ -73,7 +76,7 @@ func ExitCodes() []ExitCode {
 	for _, c := range classes {
 		codes = append(codes, ExitCode{c.exit, c.name, c.meaning})
 	}
-	codes = append(codes, ExitCode{ExitInterrupted, "interrupted", "the keyboard or a signal interrupted it"})
+	codes = append(codes, ExitCode{ExitInterrupted, "interrupted", "Ctrl-C (SIGINT) interrupted it"}, ExitCode{ExitTerminated, "terminated", "SIGTERM ended it"})
 	slices.SortFunc(codes, func(a, b ExitCode) int { return a.Code - b.Code })
 	return codes
 }

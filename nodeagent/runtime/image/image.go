@@ -1,5 +1,5 @@
 // Package image makes container images from static binaries. It needs no registry and no build
-// daemon. An image contains only the binaries and an empty /tmp.
+// daemon. An image contains only the binaries, links to them and an empty /tmp.
 package image
 
 import (
@@ -24,6 +24,8 @@ type Spec struct {
 	Name string
 	// Files maps each path in the image to a binary on this machine.
 	Files map[string]string
+	// Links maps each path of a link in the image to the path that it leads to.
+	Links map[string]string
 	// Entrypoint is the program that gets the command of a task as arguments; empty means none.
 	Entrypoint []string
 	// Command is the command of tasks that have none. If it and Entrypoint are empty, it is the
@@ -46,7 +48,7 @@ func Build(spec Spec) (v1.Image, error) {
 			return nil, err
 		}
 	}
-	layer, err := newLayer(spec.Files)
+	layer, err := newLayer(spec)
 	if err != nil {
 		return nil, types.Errorf(types.Internal, "build layer of image %s: %w", spec.Name, err)
 	}

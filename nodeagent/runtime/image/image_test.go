@@ -50,7 +50,7 @@ func TestSameBinariesMakeTheSameImage(t *testing.T) {
 
 func TestImageHoldsTheBinaries(t *testing.T) {
 	binary := build(t, "0", "")
-	img, err := Build(Spec{Name: "escher.local/demo:latest", Files: map[string]string{"/bin/b": binary, "/bin/a": binary}})
+	img, err := Build(Spec{Name: "escher.local/demo:latest", Files: map[string]string{"/bin/b": binary, "/bin/a": binary}, Links: map[string]string{"/usr/bin/sh": "/bin/b"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestImageHoldsTheBinaries(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	want := []string{"bin/", "tmp/", "bin/a", "bin/b"}
+	want := []string{"bin/", "tmp/", "usr/", "usr/bin/", "bin/a", "bin/b", "usr/bin/sh -> /bin/b"}
 	if got := namesOf(t, r); !slices.Equal(got, want) {
 		t.Errorf("layer holds %q, want %q", got, want)
 	}
@@ -89,6 +89,9 @@ func namesOf(t *testing.T, r io.Reader) []string {
 		}
 		if h.ModTime.Unix() != 0 {
 			t.Errorf("%s has time %s, want none", h.Name, h.ModTime)
+		}
+		if h.Typeflag == tar.TypeSymlink {
+			h.Name += " -> " + h.Linkname
 		}
 		names = append(names, h.Name)
 	}

@@ -23,6 +23,7 @@ const (
 	dirMode  fs.FileMode = 0o755
 	tmpMode              = 0o1777
 	execMode fs.FileMode = 0o755
+	linkMode fs.FileMode = 0o777
 )
 
 // checkStatic returns Invalid if the file at path is not a static ELF binary.
@@ -38,23 +39,23 @@ func checkStatic(path string) error {
 	return nil
 }
 
-// newLayer returns a layer of the files. It is not compressed: most do not leave the machine, and
+// newLayer returns a layer of the files and links. It is not compressed: most do not leave the machine, and
 // the node that unpacks it would need longer than a network of 1 Gbit/s saves.
-func newLayer(files map[string]string) (v1.Layer, error) {
+func newLayer(spec Spec) (v1.Layer, error) {
 	open := func() (io.ReadCloser, error) {
 		r, w := io.Pipe()
-		go func() { w.CloseWithError(writeTar(w, files)) }()
+		go func() { w.CloseWithError(writeTar(w, spec)) }()
 		return r, nil
 	}
 	return tarball.LayerFromOpener(open, tarball.WithCompressionLevel(gzip.NoCompression), tarball.WithCompressedCaching)
 }
 
-// writeTar writes the files and their directories in the order of their names, owned by root and
-// without times. So the same files make the same bytes. tar.Writer.AddFS would keep the times and
+// writeTar writes the files, links and their directories in the order of their names, owned by root
+// and without times. So the same files make the same bytes. tar.Writer.AddFS would keep the times and
 // modes of the machine.
-func writeTar(w io.Writer, files map[string]string) error {
+func writeTar(w io.Writer, spec Spec) error {
 	t := tar.NewWriter(w)
-	for _, dir := range directories(files) {
+	for _, dir := range directories(spec) {
 		h := tar.Header{Typeflag: tar.TypeDir, Name: dir[1:] + "/", Mode: int64(dirMode)}
 		if dir == "/tmp" {
 			h.Mode = tmpMode
@@ -63,8 +64,14 @@ func writeTar(w io.Writer, files map[string]string) error {
 			return err
 		}
 	}
-	for _, inside := range slices.Sorted(maps.Keys(files)) {
-		if err := writeFile(t, inside, files[inside]); err != nil {
+	for _, inside := range slices.Sorted(maps.Keys(spec.Files)) {
+		if err := writeFile(t, inside, spec.Files[inside]); err != nil {
+			return err
+		}
+	}
+	for _, link := range slices.Sorted(maps.Keys(spec.Links)) {
+		h := tar.Header{Typeflag: tar.TypeSymlink, Name: link[1:], Linkname: spec.Links[link], Mode: int64(linkMode)}
+		if err := t.WriteHeader(&h); err != nil {
 			return err
 		}
 	}
@@ -89,12 +96,14 @@ func writeFile(t *tar.Writer, inside, source string) (err error) {
 	return err
 }
 
-// directories returns every directory above files, and /tmp, parents first.
-func directories(files map[string]string) []string {
+// directories returns every directory above files and links, and /tmp, parents first.
+func directories(spec Spec) []string {
 	set := map[string]bool{"/tmp": true}
-	for inside := range files {
-		for dir := path.Dir(inside); dir != "/"; dir = path.Dir(dir) {
-			set[dir] = true
+	for _, paths := range []map[string]string{spec.Files, spec.Links} {
+		for inside := range paths {
+			for dir := path.Dir(inside); dir != "/"; dir = path.Dir(dir) {
+				set[dir] = true
+			}
 		}
 	}
 	dirs := slices.Collect(maps.Keys(set))

@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +30,7 @@ func Main(args []string, out cmdutil.Outside) int {
 		// One runs for each task. It skips the commands, so that it stays small.
 		return exitCode(new(cobra.Command), tasklog.Run(args[1]), out.Err, false)
 	}
-	ctx, restore := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, restore := cmdutil.Interruptible(context.Background())
 	defer restore()
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, restore) })
 	f := &cmdutil.Factory{Outside: out}
@@ -49,7 +47,7 @@ func runCommand(ctx context.Context, f *cmdutil.Factory, args []string) int {
 	ran, err := cmd.ExecuteContextC(ctx)
 	err = out.Outcome(err)
 	if ctx.Err() != nil && cmdutil.IsInterruption(err) {
-		return types.ExitInterrupted
+		return cmdutil.InterruptedCode(ctx)
 	}
 	return exitCode(ran, err, f.Err, f.Format == table.JSON)
 }

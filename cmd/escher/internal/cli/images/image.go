@@ -35,16 +35,6 @@ does not; images of escher.local/ are never pulled: they are given to the nodes.
 A node that joins later does not have what was given to the others, except directories sent
 by escher run --workdir: nodes fetch these from one another.`
 
-const imageMakeHelp = `Makes an image of static binaries, without docker or a registry, and loads it onto the
-nodes. Each binary is in /bin, under its own name. The first one runs if a task names no
-command. With --entrypoint it runs in any case, and the command of a task is its arguments.
-
-  CGO_ENABLED=0 go build -o train ./train
-  escher image make escher.local/train:latest ./train
-  escher run escher.local/train:latest -- train --epochs 3
-  escher image make --entrypoint escher.local/trainer:latest ./train
-  escher run escher.local/trainer:latest -- --epochs 3`
-
 // NewImage returns the commands about images.
 func NewImage(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
@@ -60,50 +50,6 @@ func NewImage(f *cmdutil.Factory) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newImageLoad(f), newImageMake(f), newImageList(f), newImageDescribe(f), NewPull(f))
-	return cmd
-}
-
-func newImageMake(f *cmdutil.Factory) *cobra.Command {
-	var nodes nodeFlags
-	var entrypoint bool
-	cmd := &cobra.Command{
-		Use:   "make NAME BINARY...",
-		Short: "Make an image of static binaries, and load it onto nodes",
-		Long:  imageMakeHelp,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return types.Errorf(types.Invalid, "BINARY: is missing: %s", cmdutil.Usage(cmd))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			spec := image.Spec{Name: args[0], Files: make(map[string]string)}
-			for i, path := range args[1:] {
-				inside := "/bin/" + filepath.Base(path)
-				if other, twice := spec.Files[inside]; twice {
-					return types.Errorf(types.Invalid, "BINARY: %s and %s have the same name: rename one", other, path)
-				}
-				spec.Files[inside] = path
-				switch {
-				case i == 0 && entrypoint:
-					spec.Entrypoint = []string{inside}
-				case i == 0:
-					spec.Command = []string{inside}
-				}
-			}
-			names, err := nodes.names(cmd.Context(), f)
-			if err != nil {
-				return err
-			}
-			if err := makeImage(cmd.Context(), f, names, spec); err != nil {
-				return err
-			}
-			fmt.Fprintln(f.Out, spec.Name)
-			return nil
-		},
-	}
-	nodes.Add(cmd)
-	cmd.Flags().BoolVar(&entrypoint, "entrypoint", false, "make the first binary the entry point of the image: commands of tasks are its arguments")
 	return cmd
 }
 

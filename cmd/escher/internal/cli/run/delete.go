@@ -19,7 +19,7 @@ import (
 
 const deleteHelp = `Deletes the objects that a file describes, by their names: it stops tasks and jobs, waits
 for their end and deletes them, withdraws shared policies, gives up reservations and
-removes resources. Objects that are not there are no error. Namespaces stay.
+removes resources. Tasks and jobs that are not there are named, and are no error. Namespaces stay.
 
 With -l it stops and deletes the tasks and jobs with these labels instead.
 
@@ -82,9 +82,16 @@ func deleteSelected(ctx context.Context, f *cmdutil.Factory, labels *cmdutil.Sel
 
 // deleteAll deletes what documents describe, the last first: those before may be needed by it.
 func deleteAll(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, docs []manifest.Document) error {
-	targets, err := described(ctx, client, docs)
-	if err != nil {
-		return err
+	var targets []cmdutil.Named
+	for i := range docs {
+		found, err := described(ctx, client, docs[i:i+1])
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 && (docs[i].Kind == manifest.KindTask || docs[i].Kind == manifest.KindJob) {
+			f.Tell("%s: already deleted", docs[i].Name())
+		}
+		targets = append(targets, found...)
 	}
 	if err := stopFirst(ctx, f, client, targets); err != nil {
 		return err
@@ -93,6 +100,7 @@ func deleteAll(ctx context.Context, f *cmdutil.Factory, client *controlplane.Cli
 		return err
 	}
 	for _, doc := range slices.Backward(docs) {
+		var err error
 		switch doc.Kind {
 		case manifest.KindPolicy:
 			err = withdraw(ctx, client, doc.Name())

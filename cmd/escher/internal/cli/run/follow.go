@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,16 +32,18 @@ const (
 )
 
 // attached shows the output of tasks until they have ended. If ctx is done first, it stops them,
-// and goes on showing: a second signal ends the process. A task with an input or a terminal, which
+// and goes on showing: a second signal ends the process. The exit code is then that of the signal. A task with an input or a terminal, which
 // in is for, gets the signal instead.
 func attached(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids []string, in *interactive) error {
 	following, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
+	var stopping atomic.Bool
 	done := context.AfterFunc(ctx, func() {
 		if in.interrupt(following, tasks, ids[0]) {
 			f.Tell("sent SIGINT to %s; interrupt again to leave", ids[0])
 			return
 		}
+		stopping.Store(true)
 		f.Tell("stopping; interrupt again to leave at once")
 		for _, id := range ids {
 			err := tasks.Stop(following, id, controlplane.StopOptions{Reason: "interrupted by its user", Grace: 10 * time.Second})
@@ -58,7 +61,11 @@ func attached(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids 
 	if err != nil {
 		return err
 	}
-	if err := endOf(f, statuses); err != nil {
+	err = endOf(f, statuses)
+	switch {
+	case stopping.Load():
+		return cmdutil.Ended{Code: cmdutil.InterruptedCode(ctx)}
+	case err != nil:
 		return err
 	}
 	return in.failed()
