@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -71,9 +72,10 @@ func (c *Core) beginGranting(d *Transaction, r *cluster.Reservation, spots []gra
 	if !c.restFits(r, g) {
 		return noFit, grants.AllIDs(spots)
 	}
-	d.Change.IfUnchanged(key, 0)
-	d.Put(key, &types.Leader{Holder: r.ID.String()}, 0)
-	c.grantPart(d, r, g)
+	if c.grantPart(d, r, g); g.Phase == types.Granting { // a part may be everything: Grant needs more space than collect
+		d.Change.IfUnchanged(key, 0)
+		d.Put(key, &types.Leader{Holder: r.ID.String()}, 0)
+	}
 	return placed, nil
 }
 
@@ -175,9 +177,10 @@ func (c *Core) nodesOf(g *types.Grant) []*cluster.Node {
 	return out
 }
 
-// settleGrants releases the grants whose reservation is gone. A draft that does so contains nothing
-// else.
+// settleGrants releases the grants whose reservation is gone, and ends a stale leadership. A draft
+// that does so contains nothing else.
 func (c *Core) settleGrants(d *Transaction) {
+	c.endStaleLead(d)
 	c.reservations.Drain(func(r *cluster.Reservation) bool {
 		c.deciding = r
 		if c.view.Reservations[r.ID] != r || r.Grant.V == nil || !c.division.Owns(r.ID.Namespace, "") || r.Info.Unread() || r.Current() || grants.ClaimedBy(c.view, r) != nil {
@@ -189,6 +192,22 @@ func (c *Core) settleGrants(d *Transaction) {
 		return d.Release(r)
 	})
 	d.closed = !d.Empty()
+}
+
+// endStaleLead deletes the leadership of a reservation that is not being granted. Earlier versions
+// left one with a grant whose first part was everything, and then granted nothing else in parts.
+func (c *Core) endStaleLead(d *Transaction) {
+	l := c.view.Leaders[grants.GrantRole]
+	if l == nil || c.locked(l) {
+		return
+	}
+	ns, id, _ := strings.Cut(l.V.Holder, "/")
+	if c.granting[cluster.ID{Namespace: ns, ID: id}] == nil && c.view.UnreadMod(controlplane.GrantKey(ns, id)) == 0 && c.division.Owns(ns, "") {
+		key := controlplane.LeaderKey(grants.GrantRole)
+		d.Change.IfUnchanged(key, l.Mod)
+		d.Remove(key)
+		d.Decide(l)
+	}
 }
 
 // waitForGrant reports whether anything that the release of a grant changes is in flight; the

@@ -387,3 +387,67 @@ func TestGrantedWithManyResources(t *testing.T) {
 		}
 	}
 }
+
+// TestGangOfAboutOneTransaction: a reservation whose grant just fits into one transaction, or just
+// does not, is granted and leaves no leader; then a large one is granted in parts.
+func TestGangOfAboutOneTransaction(t *testing.T) {
+	for nodes := 25; nodes <= 45; nodes++ {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			b := wide(t, nodes)
+			b.settle()
+			if g := b.grant(); g.Phase != types.Granted || amountHeld(g) != types.Quantity(nodes)*1000 {
+				t.Fatalf("its grant is %q and holds %d", g.Phase, amountHeld(g))
+			}
+			if len(b.core.view.Leaders) > 0 {
+				t.Errorf("leaders %v", b.core.view.Leaders)
+			}
+			b.del(controlplane.ReservationKey("d", "r"))
+			b.settle()
+			for i := nodes; i < 60; i++ {
+				b.node(fmt.Sprintf("n%03d", i), 1000)
+			}
+			b.lock("r", 60)
+			b.settle()
+			if g := b.grant(); g.Phase != types.Granted || amountHeld(g) != 60_000 {
+				t.Fatalf("the grant of a larger one is %q and holds %d", g.Phase, amountHeld(g))
+			}
+			b.del(controlplane.ReservationKey("d", "r"))
+			b.settle()
+			b.nothingHeld()
+		})
+	}
+}
+
+// TestStaleLead: a leadership of a reservation that is not being granted, as earlier versions left
+// it, is deleted, and a large reservation is granted in parts.
+func TestStaleLead(t *testing.T) {
+	key := controlplane.LeaderKey(grants.GrantRole)
+	for _, holder := range []string{"d/granted", "d/gone", "gone", "d/waits"} {
+		t.Run(holder, func(t *testing.T) {
+			b := wide(t, 60)
+			b.del(controlplane.ReservationKey("d", "r"))
+			b.node("n900", 1000)
+			b.lock("granted", 1)
+			b.settle()
+			b.put(key, &types.Leader{Holder: holder})
+			b.lock("waits", 100)
+			b.lock("r", 60)
+			b.settle()
+			if g := b.grant(); g.Phase != types.Granted || len(b.core.view.Leaders) > 0 {
+				t.Errorf("its grant is %q; leaders %v", g.Phase, b.core.view.Leaders)
+			}
+		})
+	}
+}
+
+// TestLeadOfAnUnreadableGrant: a leadership stays while the grant of its reservation cannot be read.
+func TestLeadOfAnUnreadableGrant(t *testing.T) {
+	b := newGarbledBench(t)
+	b.node("n1", 1000)
+	b.put(controlplane.LeaderKey(grants.GrantRole), &types.Leader{Holder: "d/r"})
+	b.garble(controlplane.GrantKey("d", "r"))
+	b.settle()
+	if len(b.core.view.Leaders) == 0 {
+		t.Error("it is deleted")
+	}
+}
