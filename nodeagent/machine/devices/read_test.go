@@ -13,6 +13,7 @@ import (
 func TestUse(t *testing.T) {
 	for name, want := range map[string][]Use{
 		"h100x8": {{Percent: 97, MemoryUsed: 64107 << 20, MemoryTotal: 81559 << 20, Processes: []Process{{41394, 64082 << 20}, {41782, 12 << 20}}}},
+		"h100vm": {{Percent: 96, MemoryUsed: 783 << 20, MemoryTotal: 81559 << 20, Processes: []Process{{796, 774 << 20}}}},
 		"mig": {
 			{Percent: Unknown, MemoryUsed: 8310 << 20, MemoryTotal: 40192 << 20, Processes: []Process{{7711, 8280 << 20}}},
 			{Percent: Unknown, MemoryUsed: 12 << 20, MemoryTotal: 9728 << 20},
