@@ -14,7 +14,7 @@ import (
 )
 
 const contextHelp = `A context names a cluster, how it is reached and the namespace to use there. They
-are in ~/.config/escher/contexts.yaml (XDG_CONFIG_HOME), for their owner alone.
+are in ~/.config/escher/config.yaml (XDG_CONFIG_HOME), for their owner alone.
 
   escher context set prod --endpoints https://10.0.0.1:2379 --cacert ca.pem -n team
   escher context use prod        for all commands from now on
