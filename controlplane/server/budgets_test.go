@@ -90,27 +90,27 @@ func refusedFor(t *testing.T, c *controlplane.Client, flag, allowed string) {
 	}
 }
 
-// TestManyResourcesOfOneNamespace sets 20,000 resources from one namespace, 200 a second.
+// TestManyResourcesOfOneNamespace sets 100,000 resources from one namespace, a thousand a second.
 // The budget of keys refuses them while another namespace works, and accepts them again after some
 // removals.
 func TestManyResourcesOfOneNamespace(t *testing.T) {
-	budgeted(t, types.Budget{Keys: 2000}, func(t *testing.T, _ *memstore.Store, greedy, other *controlplane.Client) {
+	budgeted(t, types.Budget{Keys: 10_000}, func(t *testing.T, _ *memstore.Store, greedy, other *controlplane.Client) {
 		accepted := 0
-		for i := range 20_000 {
+		for i := range 100_000 {
 			if setPool(t.Context(), greedy, fmt.Sprintf("x%d", i)) == nil {
 				accepted++
 			}
-			if i%200 == 0 {
+			if i%1000 == 0 {
 				time.Sleep(time.Second)
 			}
 		}
-		if accepted < 2000 || accepted > 2400 {
-			t.Errorf("%d resources are accepted, want 2,000 and what comes until it is noticed", accepted)
+		if accepted < 10_000 || accepted > 12_000 {
+			t.Errorf("%d resources are accepted, want 10,000 and what comes until it is noticed", accepted)
 		}
-		refusedFor(t, greedy, "max-keys", "2000")
+		refusedFor(t, greedy, "max-keys", "10000")
 		works(t, other)
 		// Existing resources may change and go.
-		for i := range 600 {
+		for i := range 3000 {
 			capacity := types.Quantity(0)
 			if i == 0 {
 				capacity = 5
@@ -124,14 +124,14 @@ func TestManyResourcesOfOneNamespace(t *testing.T) {
 	})
 }
 
-// TestManyWaitingTasksOfOneNamespace launches 20,000 tasks from one namespace. Its budget refuses
+// TestManyWaitingTasksOfOneNamespace launches 200,000 tasks from one namespace. Its budget refuses
 // them while another namespace works, and a larger budget accepts more.
 func TestManyWaitingTasksOfOneNamespace(t *testing.T) {
-	budgeted(t, types.Budget{Pending: 2000}, func(t *testing.T, _ *memstore.Store, greedy, other *controlplane.Client) {
+	budgeted(t, types.Budget{Pending: 20_000}, func(t *testing.T, _ *memstore.Store, greedy, other *controlplane.Client) {
 		spec := &types.Spec{Image: "x"}
 		accepted := 0
 		for range 200 {
-			tasks := make([]controlplane.Submission, 100)
+			tasks := make([]controlplane.Submission, 1000)
 			for i := range tasks {
 				tasks[i] = controlplane.Submission{Task: types.Task{Name: "web"}, Spec: spec}
 			}
@@ -140,18 +140,18 @@ func TestManyWaitingTasksOfOneNamespace(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if accepted < 2000 || accepted > 2400 {
-			t.Errorf("%d tasks are accepted, want 2,000 and what comes until it is noticed", accepted)
+		if accepted < 20_000 || accepted > 24_000 {
+			t.Errorf("%d tasks are accepted, want 20,000 and what comes until it is noticed", accepted)
 		}
-		refusedFor(t, greedy, "max-pending", "2000")
+		refusedFor(t, greedy, "max-pending", "20000")
 		works(t, other)
-		err := greedy.SetNamespace(t.Context(), "greedy", func(n *types.Namespace) error { n.Budget.Pending = 1000; return nil })
+		err := greedy.SetNamespace(t.Context(), "greedy", func(n *types.Namespace) error { n.Budget.Pending = 10_000; return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
-		refusedFor(t, greedy, "max-pending", "1000")
-		err = greedy.SetNamespace(t.Context(), "greedy", func(n *types.Namespace) error { n.Budget.Pending = 10_000; return nil })
+		refusedFor(t, greedy, "max-pending", "10000")
+		err = greedy.SetNamespace(t.Context(), "greedy", func(n *types.Namespace) error { n.Budget.Pending = 100_000; return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

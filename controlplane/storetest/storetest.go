@@ -26,8 +26,9 @@ type filler interface {
 	SetFull(ctx context.Context, full bool) error
 }
 
-// Run checks a store, by the named groups of tests, or by all. It calls factory once for each test; the factory may return the same store
-// each time, with any content, because each test has its own keys. The store must have the methods
+// Run checks a store, by the named groups of tests, or by all. It calls factory once for each test;
+// the factory may return the same store each time, with any content, because each test has its own
+// keys. The store must have the methods
 // of compacter and filler, report the progress of a quiet watch within seconds, and keep no lease
 // longer than 3 s after its end.
 func Run(t *testing.T, factory func(t *testing.T) controlplane.Store, only ...string) {
