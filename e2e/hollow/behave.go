@@ -48,6 +48,11 @@ func ByCommand(c nodeagent.Container) (simruntime.Behaviour, error) {
 	return b, nil
 }
 
+// EndAtOnce ends each process at once, with success.
+func EndAtOnce(nodeagent.Container) (simruntime.Behaviour, error) {
+	return simruntime.Behaviour{}, nil
+}
+
 // BrokenOn is ByCommand, except that later attempts of a task do not start on a node, as if the
 // image were missing there.
 func BrokenOn(node string) Behave {

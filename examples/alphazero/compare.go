@@ -9,27 +9,18 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/etcdstore"
-	"github.com/escher-sched/escher/esl"
-	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/api/escher"
 	"github.com/escher-sched/escher/examples/alphazero/selfplay"
 	"github.com/escher-sched/escher/types"
 )
 
 // compare plays twice, and checks that the policy places generators with their predictors.
 func compare(ctx context.Context, at places) error {
-	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
+	client, err := escher.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }()
-	client, err := controlplane.New(store, "default")
-	if err != nil {
-		return err
-	}
-	jobs := builtin.New(client)
+	defer func() { _ = client.Close() }()
 	nodes, err := prepare(ctx, client, at)
 	if err != nil {
 		return err
@@ -40,17 +31,17 @@ func compare(ctx context.Context, at places) error {
 		submit func(selfplay.Game) (selfplay.Placed, error)
 		all    bool
 	}{
-		{"by the policy", func(g selfplay.Game) (selfplay.Placed, error) { return g.Submit(ctx, jobs) }, true},
+		{"by the policy", func(g selfplay.Game) (selfplay.Placed, error) { return g.Submit(ctx, client) }, true},
 		{"anywhere", func(g selfplay.Game) (selfplay.Placed, error) {
-			return g.SubmitTo(ctx, jobs, func(int) string { return "" })
+			return g.SubmitTo(ctx, client, func(int) string { return "" })
 		}, false},
 	} {
-		run := controlplane.NewID("play")
+		run := escher.NewID("play")
 		placed, err := way.submit(at.game(run, nodes))
 		if err != nil {
 			return err
 		}
-		results, err := play(ctx, jobs, at, run, placed)
+		results, err := play(ctx, client, at, run, placed)
 		if err != nil {
 			return err
 		}
@@ -80,8 +71,8 @@ func summary(results []result) (together int, near, far string) {
 }
 
 // prepare makes the directories, and returns the number of nodes.
-func prepare(ctx context.Context, client *controlplane.Client, at places) (int, error) {
-	state, err := cluster.ClusterState(ctx, client)
+func prepare(ctx context.Context, client *escher.Client, at places) (int, error) {
+	state, err := client.State(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -100,23 +91,23 @@ func (at places) game(run string, predictors int) selfplay.Game {
 	name := func(i int) string { return run + "-" + strconv.Itoa(i) }
 	return selfplay.Game{
 		Predictors: predictors, Each: each,
-		Predictor: func(i int) controlplane.Submission {
-			s := at.task("predict", name(i))
-			s.Task.Requests = types.NewRequests(map[string]types.Quantity{string(types.GPU): esl.One, "port": esl.One})
-			s.Spec.Ports = []types.TaskPort{{Name: "boards"}}
-			return s
+		Predictor: func(i int) escher.Task {
+			t := at.task("predict", name(i))
+			t.Requests = escher.MustRequests(map[string]string{"gpu": "1"})
+			t.Spec.Ports = []escher.Port{{Name: "boards"}}
+			return t
 		},
-		Generator: func(i, j int) controlplane.Submission { return at.task("generate", name(i), strconv.Itoa(j)) },
+		Generator: func(i, j int) escher.Task { return at.task("generate", name(i), strconv.Itoa(j)) },
 	}
 }
 
 // task returns a task of this program.
-func (at places) task(command ...string) controlplane.Submission {
-	return controlplane.Submission{
-		Task: types.Task{Name: command[0]},
-		Spec: &types.Spec{
+func (at places) task(command ...string) escher.Task {
+	return escher.Task{
+		Name: command[0],
+		Spec: escher.Spec{
 			Image: "escher.local/examples:latest", Command: append([]string{"/bin/alphazero"}, command...),
-			Mounts: []types.Mount{
+			Mounts: []escher.Mount{
 				{Source: filepath.Join(at.work, "{node}"), Target: at.node},
 				{Source: filepath.Join(at.work, "shared"), Target: at.shared},
 			},
@@ -126,15 +117,15 @@ func (at places) task(command ...string) controlplane.Submission {
 
 // play waits until all generators have ended, stops the predictors, and returns the results of the
 // generators.
-func play(ctx context.Context, jobs *esl.Client, at places, run string, placed selfplay.Placed) ([]result, error) {
-	statuses, err := jobs.Wait(ctx, controlplane.UntilEnded, placed.Generators...)
+func play(ctx context.Context, client *escher.Client, at places, run string, placed selfplay.Placed) ([]result, error) {
+	statuses, err := client.Wait(ctx, escher.UntilEnded, placed.Generators...)
 	for _, id := range placed.Predictors {
-		err = errors.Join(err, jobs.Stop(context.WithoutCancel(ctx), id, controlplane.StopOptions{Reason: "all is played"}))
+		err = errors.Join(err, client.Stop(context.WithoutCancel(ctx), id, escher.Because("all is played")))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if _, err := jobs.Wait(ctx, controlplane.UntilEnded, placed.Predictors...); err != nil {
+	if _, err := client.Wait(ctx, escher.UntilEnded, placed.Predictors...); err != nil {
 		return nil, err
 	}
 	results := make([]result, len(placed.Generators))

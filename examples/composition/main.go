@@ -13,9 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/api/escher"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -33,39 +31,34 @@ func main() {
 }
 
 func submit(ctx context.Context) error {
-	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
+	client, err := escher.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }()
-	client, err := controlplane.New(store, "default")
-	if err != nil {
-		return err
-	}
-	state, err := cluster.ClusterState(ctx, client)
+	defer func() { _ = client.Close() }()
+	state, err := client.State(ctx)
 	if err != nil {
 		return err
 	}
 
-	_, err = client.SetResource(ctx, "spread", 1000, controlplane.OnEvery(), controlplane.SetOptions{})
-	if err != nil {
+	if err := client.SetResource(ctx, "spread", "1"); err != nil {
 		return err
 	}
 	pairs := len(state.Nodes)
-	var followers, leaders []controlplane.Submission
+	var followers, leaders []escher.Task
 	for i := range pairs {
 		pair := fmt.Sprintf("pair-%d", i)
 		follower := task("follower", pair)
 		leader := task("leader", "spread")
-		leader.Task.Provides = []types.Provide{{Name: pair, Amount: 1000, When: types.WhenBound}}
+		leader.Provides = []escher.Provide{{Name: pair, Amount: "1", When: types.WhenBound}}
 		followers, leaders = append(followers, follower), append(leaders, leader)
 	}
-	job, err := client.LaunchJob(ctx, controlplane.Job{Name: "pairs", Tasks: append(followers, leaders...)})
+	job, err := client.Submit(ctx, escher.Job{Name: "pairs", Tasks: append(followers, leaders...)})
 	if err != nil {
 		return err
 	}
 
-	statuses, err := client.Wait(ctx, controlplane.UntilRunning, job.Tasks...)
+	statuses, err := client.Wait(ctx, escher.UntilRunning, job.Tasks...)
 	if err != nil {
 		return err
 	}
@@ -74,28 +67,27 @@ func submit(ctx context.Context) error {
 	}
 
 	for _, id := range job.Tasks {
-		if err := client.Stop(ctx, id, controlplane.StopOptions{}); err != nil {
+		if err := client.Stop(ctx, id); err != nil {
 			return err
 		}
 	}
-	if _, err := client.Wait(ctx, controlplane.UntilEnded, job.Tasks...); err != nil {
+	if _, err := client.Wait(ctx, escher.UntilEnded, job.Tasks...); err != nil {
 		return err
 	}
-	_, err = client.SetResource(ctx, "spread", 0, controlplane.OnEvery(), controlplane.SetOptions{})
-	return err
+	return client.SetResource(ctx, "spread", "0")
 }
 
 // task returns a task that requests one of a resource.
-func task(name, resource string) controlplane.Submission {
-	return controlplane.Submission{
-		Task: types.Task{Name: name, Requests: types.NewRequests(map[string]types.Quantity{resource: 1000})},
-		Spec: &types.Spec{Image: "escher.local/examples:latest", Command: []string{"/bin/composition", name}},
+func task(name, resource string) escher.Task {
+	return escher.Task{
+		Name: name, Requests: escher.MustRequests(map[string]string{resource: "1"}),
+		Spec: escher.Spec{Image: "escher.local/examples:latest", Command: []string{"/bin/composition", name}},
 	}
 }
 
 // check finds a pair that is not together, or not alone on its node. The followers are the first
 // half of the ids.
-func check(ids []string, statuses map[string]types.Status, pairs int) error {
+func check(ids []string, statuses map[string]escher.Status, pairs int) error {
 	taken := make(map[string]int)
 	for i := range pairs {
 		follower, leader := statuses[ids[i]], statuses[ids[pairs+i]]

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/api/contexts"
 	"github.com/escher-sched/escher/examples/framespace/gangs"
 )
 
@@ -30,7 +30,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
+	place, err := contexts.Find(contexts.Given{}, os.Getenv)
+	if err != nil {
+		return err
+	}
+	store, err := place.Dial(ctx)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/api/escher"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -29,38 +27,30 @@ func main() {
 }
 
 func submit(ctx context.Context) error {
-	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
+	client, err := escher.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }()
-	client, err := controlplane.New(store, "default")
-	if err != nil {
-		return err
-	}
-	state, err := cluster.ClusterState(ctx, client)
+	defer func() { _ = client.Close() }()
+	state, err := client.State(ctx)
 	if err != nil {
 		return err
 	}
 
 	const each = 2
-	_, err = client.SetResource(ctx, "load_bal", each*1000, controlplane.OnEvery(), controlplane.SetOptions{})
-	if err != nil {
+	if err := client.SetResource(ctx, "load_bal", escher.Whole(each)); err != nil {
 		return err
 	}
-	tasks := make([]controlplane.Submission, each*len(state.Nodes))
-	for i := range tasks {
-		tasks[i] = controlplane.Submission{
-			Task: types.Task{Name: "worker", Requests: types.NewRequests(map[string]types.Quantity{"load_bal": 1000})},
-			Spec: &types.Spec{Image: "escher.local/examples:latest", Command: []string{"/bin/loadbalance", "work"}},
-		}
+	worker := escher.Task{
+		Name: "worker", Requests: escher.MustRequests(map[string]string{"load_bal": "1"}),
+		Spec: escher.Spec{Image: "escher.local/examples:latest", Command: []string{"/bin/loadbalance", "work"}},
 	}
-	job, err := client.LaunchJob(ctx, controlplane.Job{Name: "balanced", Tasks: tasks})
+	job, err := client.Submit(ctx, escher.Job{Name: "balanced", Tasks: escher.Copies(each*len(state.Nodes), worker)})
 	if err != nil {
 		return err
 	}
 
-	statuses, err := client.Wait(ctx, controlplane.UntilRunning, job.Tasks...)
+	statuses, err := client.Wait(ctx, escher.UntilRunning, job.Tasks...)
 	if err != nil {
 		return err
 	}
@@ -79,13 +69,12 @@ func submit(ctx context.Context) error {
 	}
 
 	for _, id := range job.Tasks {
-		if err := client.Stop(ctx, id, controlplane.StopOptions{}); err != nil {
+		if err := client.Stop(ctx, id); err != nil {
 			return err
 		}
 	}
-	if _, err := client.Wait(ctx, controlplane.UntilEnded, job.Tasks...); err != nil {
+	if _, err := client.Wait(ctx, escher.UntilEnded, job.Tasks...); err != nil {
 		return err
 	}
-	_, err = client.SetResource(ctx, "load_bal", 0, controlplane.OnEvery(), controlplane.SetOptions{})
-	return err
+	return client.SetResource(ctx, "load_bal", "0")
 }

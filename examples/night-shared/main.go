@@ -11,11 +11,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/escher-sched/escher/api/escher"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/esl"
-	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -54,15 +53,15 @@ func (p Shift) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// kinds returns the kinds of this program.
-func kinds() esl.Kinds { return esl.Kinds{}.With(func() esl.Policy { return Shift{} }) }
+// kind returns an empty policy of this program.
+func kind() esl.Policy { return Shift{} }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: etcdstore.SplitEndpoints(os.Getenv(etcdstore.EnvEndpoints))})
+	client, err := escher.Connect(ctx)
 	if err == nil {
-		err = keep.Run(ctx, store, keep.Options{Kinds: kinds()})
+		err = client.RunPolicies(ctx, kind)
 	}
 	if ctx.Err() == nil {
 		log.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // tasks starts before its hour.
 func TestShift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it is midnight
-		c, err := hollow.Start(t.Context(), hollow.Config{Nodes: hollow.Nodes(1, 4), Kinds: kinds()})
+		c, err := hollow.Start(t.Context(), hollow.Config{Nodes: hollow.Nodes(1, 4), Kinds: esl.Kinds{}.With(kind)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestGuideShowsThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, policy, _ := strings.Cut(string(program), "// Next opens")
-	policy, _, _ = strings.Cut(policy, "// kinds returns")
+	policy, _, _ = strings.Cut(policy, "// kind returns")
 	if shown := strings.TrimSpace("// Next opens" + policy); !strings.Contains(string(guide), "```go\n"+shown+"\n```") {
 		t.Errorf("the guide does not show:\n%s", shown)
 	}

@@ -9,10 +9,9 @@ import (
 	"os/signal"
 	"time"
 
+	"github.com/escher-sched/escher/api/escher"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/esl"
-	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -55,9 +54,9 @@ func (n Night) Next(s *esl.State) esl.Plan {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: etcdstore.SplitEndpoints(os.Getenv(etcdstore.EnvEndpoints))})
+	client, err := escher.Connect(ctx)
 	if err == nil {
-		err = keep.Run(ctx, store, keep.Options{Kinds: esl.Kinds{}.With(func() esl.Policy { return Night{} })})
+		err = client.RunPolicies(ctx, func() esl.Policy { return Night{} })
 	}
 	if ctx.Err() == nil {
 		log.Fatal(err)

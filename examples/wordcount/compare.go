@@ -15,16 +15,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/api/escher"
 	"github.com/escher-sched/escher/types"
 )
 
 // counter is the application, outside of the cluster.
 type counter struct {
 	places
-	client *controlplane.Client
+	client *escher.Client
 	nodes  []string
 	// size is the size of the text, in bytes.
 	size int64
@@ -33,15 +31,12 @@ type counter struct {
 // withCounter runs f when the chunks are stored and served, with the expected counts of an
 // independent count.
 func withCounter(ctx context.Context, at places, f func(c *counter, want map[string]int) error) error {
-	store, err := etcdstore.AddressFromEnv(os.Getenv).Dial(ctx)
+	client, err := escher.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.Close() }()
-	c := &counter{places: at}
-	if c.client, err = controlplane.New(store, "default"); err != nil {
-		return err
-	}
+	defer func() { _ = client.Close() }()
+	c := &counter{places: at, client: client}
 	stop, err := c.prepare(ctx)
 	if err != nil {
 		return err
@@ -60,7 +55,7 @@ func compare(ctx context.Context, at places) error {
 	return withCounter(ctx, at, func(c *counter, want map[string]int) error {
 		fmt.Printf("%.1f MB of text, in %d chunks in the directories of %d nodes\n", float64(c.size)/1e6, c.chunks, len(c.nodes))
 		dice := rand.New(rand.NewPCG(1, 2))
-		anywhere := func(int) types.Requests { return one("node/" + c.nodes[dice.IntN(len(c.nodes))]) }
+		anywhere := func(int) escher.Requests { return one("node/" + c.nodes[dice.IntN(len(c.nodes))]) }
 
 		fmt.Printf("%-20s %-22s %s\n", "mappers are placed", "chunks read locally", "map and reduce")
 		local, err := c.shown(ctx, "by-data", near, want)
@@ -80,13 +75,13 @@ func compare(ctx context.Context, at places) error {
 }
 
 // near requests the node of a chunk.
-func near(chunk int) types.Requests {
+func near(chunk int) escher.Requests {
 	// Policy, the second line: a task that needs the data runs where it is.
 	return one("data-" + strconv.Itoa(chunk))
 }
 
 // shown counts once and prints the result.
-func (c *counter) shown(ctx context.Context, run string, placed func(chunk int) types.Requests, want map[string]int) (local int, err error) {
+func (c *counter) shown(ctx context.Context, run string, placed func(chunk int) escher.Requests, want map[string]int) (local int, err error) {
 	local, took, err := c.mapReduce(ctx, run, placed, want)
 	if err == nil {
 		fmt.Printf("%-20s %-22s %.1f s\n", run, fmt.Sprintf("%2d of %d, %3d %%", local, c.chunks, 100*local/c.chunks), took.Seconds())
@@ -95,13 +90,13 @@ func (c *counter) shown(ctx context.Context, run string, placed func(chunk int) 
 }
 
 // one returns a request for one of a resource.
-func one(name string) types.Requests {
-	return types.NewRequests(map[string]types.Quantity{name: 1000})
+func one(name string) escher.Requests {
+	return escher.MustRequests(map[string]string{name: "1"})
 }
 
 // prepare stores the chunks on the nodes in turn, and makes every node serve its own.
 func (c *counter) prepare(ctx context.Context) (stop func(), err error) {
-	state, err := cluster.ClusterState(ctx, c.client)
+	state, err := c.client.State(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +113,7 @@ func (c *counter) prepare(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	loaders := make([]controlplane.Submission, c.chunks)
+	loaders := make([]escher.Task, c.chunks)
 	for i := range loaders {
 		on := one("node/" + c.nodes[i%len(c.nodes)])
 		loaders[i] = c.task(on, "load", strconv.Itoa(i), filepath.Base(c.text), strconv.FormatInt(cuts[i], 10), strconv.FormatInt(cuts[i+1], 10))
@@ -156,23 +151,23 @@ func (c *counter) cuts() ([]int64, error) {
 
 // servers runs a server on every node, and returns a function to stop them.
 func (c *counter) servers(ctx context.Context) (stop func(), err error) {
-	all := make([]controlplane.Submission, len(c.nodes))
+	all := make([]escher.Task, len(c.nodes))
 	for i, node := range c.nodes {
-		all[i] = c.task(one("node/"+node).Plus(one("port")), "serve")
-		all[i].Spec.Ports = []types.TaskPort{{Name: "data"}}
+		all[i] = c.task(one("node/"+node), "serve")
+		all[i].Spec.Ports = []escher.Port{{Name: "data"}}
 	}
-	job, err := c.client.LaunchJob(ctx, controlplane.Job{Name: "serve", Tasks: all})
+	job, err := c.client.Submit(ctx, escher.Job{Name: "serve", Tasks: all})
 	if err != nil {
 		return nil, err
 	}
 	stop = func() {
 		for _, id := range job.Tasks {
-			_ = c.client.Stop(context.WithoutCancel(ctx), id, controlplane.StopOptions{Reason: "all is counted"})
+			_ = c.client.Stop(context.WithoutCancel(ctx), id, escher.Because("all is counted"))
 		}
-		_, _ = c.client.Wait(context.WithoutCancel(ctx), controlplane.UntilEnded, job.Tasks...)
+		_, _ = c.client.Wait(context.WithoutCancel(ctx), escher.UntilEnded, job.Tasks...)
 	}
 	// The first run must not include their start.
-	if _, err := c.client.Wait(ctx, controlplane.UntilRunning, job.Tasks...); err != nil {
+	if _, err := c.client.Wait(ctx, escher.UntilRunning, job.Tasks...); err != nil {
 		stop()
 		return nil, err
 	}
@@ -180,12 +175,12 @@ func (c *counter) servers(ctx context.Context) (stop func(), err error) {
 }
 
 // task returns a task of this program.
-func (c *counter) task(requests types.Requests, command ...string) controlplane.Submission {
-	return controlplane.Submission{
-		Task: types.Task{Name: command[0], Requests: requests},
-		Spec: &types.Spec{
+func (c *counter) task(requests escher.Requests, command ...string) escher.Task {
+	return escher.Task{
+		Name: command[0], Requests: requests,
+		Spec: escher.Spec{
 			Image: "escher.local/examples:latest", Command: append([]string{"/bin/wordcount"}, command...),
-			Mounts: []types.Mount{
+			Mounts: []escher.Mount{
 				{Source: filepath.Dir(c.text), Target: textDir, ReadOnly: true},
 				{Source: filepath.Join(c.work, "{node}"), Target: dataDir},
 				{Source: filepath.Join(c.work, "out"), Target: outDir},
@@ -195,12 +190,12 @@ func (c *counter) task(requests types.Requests, command ...string) controlplane.
 }
 
 // run runs tasks as a job, and returns when they have succeeded.
-func (c *counter) run(ctx context.Context, name string, tasks []controlplane.Submission) error {
-	job, err := c.client.LaunchJob(ctx, controlplane.Job{Name: name, Tasks: tasks})
+func (c *counter) run(ctx context.Context, name string, tasks []escher.Task) error {
+	job, err := c.client.Submit(ctx, escher.Job{Name: name, Tasks: tasks})
 	if err != nil {
 		return err
 	}
-	statuses, err := c.client.Wait(ctx, controlplane.UntilEnded, job.Tasks...)
+	statuses, err := c.client.Wait(ctx, escher.UntilEnded, job.Tasks...)
 	if err != nil {
 		return err
 	}
@@ -214,16 +209,16 @@ func (c *counter) run(ctx context.Context, name string, tasks []controlplane.Sub
 
 // mapReduce counts once, checks the counts, and returns how many chunks were read locally,
 // and how long it took.
-func (c *counter) mapReduce(ctx context.Context, run string, placed func(chunk int) types.Requests, want map[string]int) (local int, took time.Duration, err error) {
+func (c *counter) mapReduce(ctx context.Context, run string, placed func(chunk int) escher.Requests, want map[string]int) (local int, took time.Duration, err error) {
 	begin := time.Now()
-	mappers := make([]controlplane.Submission, c.chunks)
+	mappers := make([]escher.Task, c.chunks)
 	for i := range mappers {
 		mappers[i] = c.task(placed(i), "map", run, strconv.Itoa(i), strconv.Itoa(c.reducers))
 	}
 	if err := c.run(ctx, run+"-map", mappers); err != nil {
 		return 0, 0, err
 	}
-	parts := make([]controlplane.Submission, c.reducers)
+	parts := make([]escher.Task, c.reducers)
 	for i := range parts {
 		parts[i] = c.task(nil, "reduce", run, strconv.Itoa(i), strconv.Itoa(c.chunks))
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/api/escher"
 )
 
 // pair is how long counting took, in seconds.
@@ -19,7 +19,7 @@ type pair struct {
 // data is, which is the same. It prints a pair of times a line, without the first one.
 func comparePairs(ctx context.Context, at places, pairs int) error {
 	return withCounter(ctx, at, func(c *counter, want map[string]int) error {
-		named := func(chunk int) types.Requests { return one("node/" + c.nodes[chunk%len(c.nodes)]) }
+		named := func(chunk int) escher.Requests { return one("node/" + c.nodes[chunk%len(c.nodes)]) }
 		for i := range pairs + 1 {
 			var p pair
 			ways := []func() error{
@@ -47,7 +47,7 @@ func comparePairs(ctx context.Context, at places, pairs int) error {
 
 // allLocal counts once, and returns how many seconds that took. A chunk that was not read locally
 // is an error.
-func (c *counter) allLocal(ctx context.Context, run string, placed func(chunk int) types.Requests, want map[string]int) (float64, error) {
+func (c *counter) allLocal(ctx context.Context, run string, placed func(chunk int) escher.Requests, want map[string]int) (float64, error) {
 	local, took, err := c.mapReduce(ctx, run, placed, want)
 	if err == nil && local != c.chunks {
 		err = fmt.Errorf("run %s: %d of %d chunks were read locally", run, local, c.chunks)

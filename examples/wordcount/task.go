@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
+	"github.com/escher-sched/escher/api/escher"
 )
 
 // load stores a chunk of the text, the bytes from one offset to another, in the directory of its
@@ -39,10 +39,13 @@ func load(ctx context.Context, chunk, name, from, to string) error {
 	if err := write(filepath.Join(dataDir, "chunk-"+chunk), io.NewSectionReader(text, first, last-first)); err != nil {
 		return err
 	}
-	escher := tasksocket.NewClient(os.Getenv(tasksocket.EnvSocket))
+	client, err := escher.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
 	// Policy, the first line: the data says where it is.
-	_, err = escher.Set(ctx, tasksocket.Set{Name: "data-" + chunk, Capacity: "inf"})
-	return err
+	return client.SetResource(ctx, "data-"+chunk, escher.Inf, escher.OnThisNode())
 }
 
 // serve lets other nodes read the directory of this node until it is stopped.
@@ -104,8 +107,12 @@ func openChunk(ctx context.Context, chunk string) (text io.ReadCloser, where str
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, "", err
 	}
-	escher := tasksocket.NewClient(os.Getenv(tasksocket.EnvSocket))
-	state, err := escher.State(ctx, false)
+	client, err := escher.Connect(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = client.Close() }()
+	state, err := client.State(ctx)
 	if err != nil {
 		return nil, "", err
 	}

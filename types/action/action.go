@@ -29,6 +29,8 @@ const (
 	Describe              // task, job, node or reservation
 	Explain               // task, job, node or reservation
 	ExplainFully          // what Explain shortened
+	ExplainOne            // one of several tasks
+	DescribePolicies      // of a job, or a shared policy
 	ShowOutput            // task
 	ShowEvents            // task
 	ShowState             //
@@ -118,6 +120,8 @@ var neutral = [...]string{
 	Describe:         "describe %s",
 	Explain:          "explain %s",
 	ExplainFully:     "explain it in full",
+	ExplainOne:       "explain one of them",
+	DescribePolicies: "describe the policies of %s",
 	ShowOutput:       "read the output of task %s",
 	ShowEvents:       "read the events of task %s",
 	ShowState:        "show the state of the cluster",

@@ -7,7 +7,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/escher-sched/escher/api/escher"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/e2e/bench/rig"
 	sim "github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
@@ -30,8 +32,8 @@ const (
 func newGame(predictors int) selfplay.Game {
 	return selfplay.Game{
 		Predictors: predictors, Each: generatorsEach,
-		Predictor: func(int) controlplane.Submission { return onGPU() },
-		Generator: func(int, int) controlplane.Submission { return sim.Task(1000) },
+		Predictor: func(int) escher.Task { return manifest.FromSubmission(onGPU()) },
+		Generator: func(int, int) escher.Task { return manifest.FromSubmission(sim.Task(1000)) },
 	}
 }
 
@@ -79,13 +81,13 @@ func takeCores(ctx context.Context, jobs *esl.Client, nodes []sim.Node) error {
 // placeGames adds three figures: how long games take until they are bound, whether the policy's
 // placement equals the hard-coded one, and how well an unguided placement co-locates.
 func placeGames(ctx context.Context, jobs *esl.Client, cfg rig.Config, found rig.Figures) error {
-	game := newGame(cfg.Tasks)
+	game, client := newGame(cfg.Tasks), escher.Over(jobs)
 	named := func(i int) string { return sim.Nodes(1+i%cfg.Nodes, 1)[i%cfg.Nodes].Name }
 	ways := []func() (selfplay.Placed, error){
-		func() (selfplay.Placed, error) { return game.Submit(ctx, jobs) },
-		func() (selfplay.Placed, error) { return game.SubmitTo(ctx, jobs, named) },
+		func() (selfplay.Placed, error) { return game.Submit(ctx, client) },
+		func() (selfplay.Placed, error) { return game.SubmitTo(ctx, client, named) },
 		func() (selfplay.Placed, error) {
-			return game.SubmitTo(ctx, jobs, func(int) string { return "" })
+			return game.SubmitTo(ctx, client, func(int) string { return "" })
 		},
 	}
 	took := make([][]float64, len(ways))

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/api/escher"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/types"
@@ -14,8 +14,8 @@ import (
 type Game struct {
 	Predictors, Each int
 	// Predictor returns the task of the i-th predictor, Generator that of its j-th generator.
-	Predictor func(i int) controlplane.Submission
-	Generator func(i, j int) controlplane.Submission
+	Predictor func(i int) escher.Task
+	Generator func(i, j int) escher.Task
 }
 
 // Placed holds the ids of the tasks of a submitted game: the j-th generator of the i-th predictor
@@ -27,50 +27,50 @@ const Lines = 4
 
 // Submit submits a game with the same number of predictors on each node, and each generator with
 // its predictor.
-func (g Game) Submit(ctx context.Context, jobs *esl.Client) (Placed, error) {
-	game := controlplane.NewID("game")
-	var predictors, generators []controlplane.Submission
+func (g Game) Submit(ctx context.Context, client *escher.Client) (Placed, error) {
+	game := escher.NewID("game")
+	var predictors, generators []escher.Task
 	for i := range g.Predictors {
-		p, beside := g.Predictor(i), fmt.Sprintf("%s.%d", game, i)                                  // Policy
-		p.Task.Provides = []types.Provide{{Name: beside, Amount: types.Inf, When: types.WhenBound}} // Policy
+		p, beside := g.Predictor(i), fmt.Sprintf("%s.%d", game, i)                               // Policy
+		p.Provides = []escher.Provide{{Name: beside, Amount: escher.Inf, When: types.WhenBound}} // Policy
 		predictors = append(predictors, p)
 		for j := range g.Each {
 			x := g.Generator(i, j)
-			x.Task.Requests = x.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{beside: 1})) // Policy
+			x.Requests = x.Requests.Plus(escher.MustRequests(map[string]string{beside: "1"})) // Policy
 			generators = append(generators, x)
 		}
 	}
-	return submit(ctx, jobs, predictors, generators, place.Balance{}) // Policy
+	return submit(ctx, client, predictors, generators, place.Balance{}) // Policy
 }
 
 // SubmitTo submits a game whose i-th predictor and its generators go to a named node: a hard-coded
 // placement. No name means any node.
-func (g Game) SubmitTo(ctx context.Context, jobs *esl.Client, node func(i int) string) (Placed, error) {
-	var predictors, generators []controlplane.Submission
+func (g Game) SubmitTo(ctx context.Context, client *escher.Client, node func(i int) string) (Placed, error) {
+	var predictors, generators []escher.Task
 	for i := range g.Predictors {
 		predictors = append(predictors, to(node(i), g.Predictor(i)))
 		for j := range g.Each {
 			generators = append(generators, to(node(i), g.Generator(i, j)))
 		}
 	}
-	return submit(ctx, jobs, predictors, generators)
+	return submit(ctx, client, predictors, generators)
 }
 
 // to makes a task go to a node, if one is named.
-func to(node string, s controlplane.Submission) controlplane.Submission {
+func to(node string, t escher.Task) escher.Task {
 	if node != "" {
-		s.Task.Requests = s.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{"node/" + node: esl.One}))
+		t.Requests = t.Requests.Plus(escher.MustRequests(map[string]string{"node/" + node: "1"}))
 	}
-	return s
+	return t
 }
 
 // submit submits both, and policies for the predictors.
-func submit(ctx context.Context, jobs *esl.Client, predictors, generators []controlplane.Submission, policies ...esl.Policy) (Placed, error) {
-	first, err := jobs.Submit(ctx, controlplane.Job{Name: "predict", Tasks: predictors}, policies...)
+func submit(ctx context.Context, client *escher.Client, predictors, generators []escher.Task, policies ...esl.Policy) (Placed, error) {
+	first, err := client.Submit(ctx, escher.Job{Name: "predict", Tasks: predictors}, policies...)
 	if err != nil {
 		return Placed{}, err
 	}
-	second, err := jobs.Submit(ctx, controlplane.Job{Name: "generate", Tasks: generators})
+	second, err := client.Submit(ctx, escher.Job{Name: "generate", Tasks: generators})
 	return Placed{Predictors: first.Tasks, Generators: second.Tasks}, err
 }
 

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/escher-sched/escher/api/escher"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/examples/alphazero/selfplay"
@@ -45,18 +47,18 @@ func TestGame(t *testing.T) {
 		}
 		game := selfplay.Game{
 			Predictors: 6, Each: 3,
-			Predictor: func(int) controlplane.Submission {
-				s := hollow.Task(1000)
-				s.Task.Requests = s.Task.Requests.Plus(types.NewRequests(map[string]types.Quantity{string(types.GPU): esl.One}))
-				return s
+			Predictor: func(int) escher.Task {
+				t := manifest.FromSubmission(hollow.Task(1000))
+				t.Requests = t.Requests.Plus(escher.MustRequests(map[string]string{"gpu": "1"}))
+				return t
 			},
-			Generator: func(int, int) controlplane.Submission { return hollow.Task(1000) },
+			Generator: func(int, int) escher.Task { return manifest.FromSubmission(hollow.Task(1000)) },
 		}
 		want := selfplay.Layout{{Predictors: 2, Together: 6}: 3}
 		for name, submit := range map[string]func() (selfplay.Placed, error){
-			"policy": func() (selfplay.Placed, error) { return game.Submit(t.Context(), jobs) },
+			"policy": func() (selfplay.Placed, error) { return game.Submit(t.Context(), escher.Over(jobs)) },
 			"hard-coded": func() (selfplay.Placed, error) {
-				return game.SubmitTo(t.Context(), jobs, func(i int) string { return nodes[i%3].Name })
+				return game.SubmitTo(t.Context(), escher.Over(jobs), func(i int) string { return nodes[i%3].Name })
 			},
 		} {
 			placed, err := submit()

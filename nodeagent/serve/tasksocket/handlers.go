@@ -1,7 +1,6 @@
 package tasksocket
 
 import (
-	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,6 +12,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// direct performs the requests of the task.
+func (s *Server) direct() Direct {
+	return Direct{Client: s.cfg.Client, Self: s.cfg.Self, Own: s.cfg.Mode == types.SocketSelf, Log: s.cfg.Log}
+}
+
 func (s *Server) self(*http.Request) (any, error) { return s.cfg.Self, nil }
 
 func (s *Server) state(r *http.Request) (any, error) {
@@ -20,178 +24,61 @@ func (s *Server) state(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := cluster.ClusterState(r.Context(), s.cfg.Client)
-	if err != nil {
-		return nil, err
-	}
-	out := State{State: *state}
-	if wanted {
-		out.Reads = state.Reads()
-	}
-	return out, nil
+	return s.direct().State(r.Context(), wanted)
 }
 
 func (s *Server) set(r *http.Request, body *Set) (any, error) {
-	x, err := s.resource(r.Context(), body)
-	if err != nil {
+	if err := s.ownSet(body); err != nil {
 		return nil, err
 	}
-	res, err := s.cfg.Client.SetResource(r.Context(), x.Name, x.Capacity, x.Where, x.Options)
-	return Committed{Revision: res.Revision}, err
-}
-
-// resource converts a Set. Its defaults are the task's own node, and the task itself or its job.
-func (s *Server) resource(ctx context.Context, body *Set) (controlplane.Resource, error) {
-	x, err := body.resource(s.cfg.Self)
-	if err == nil {
-		err = s.ownSet(body, &x)
-	}
-	if err != nil || x.Options.Lifetime != types.OfJob || x.Options.Owner != "" {
-		return x, err
-	}
-	self, err := s.cfg.Client.Status(ctx, s.cfg.Self.Task)
-	if err == nil && self.Task.Job == "" {
-		err = types.Errorf(types.Invalid, "owner: this task is of no job: name one, or use lifetime task")
-	}
-	x.Options.Owner = self.Task.Job
-	return x, err
+	return s.direct().Set(r.Context(), *body)
 }
 
 func (s *Server) launch(r *http.Request, body *Launch) (any, error) {
-	tasks, err := body.Submissions()
-	if err != nil {
-		return nil, err
-	}
-	var res controlplane.Launched
-	if body.Job != nil {
-		res, err = s.cfg.Client.LaunchJob(r.Context(), body.Job.of(tasks))
-	} else {
-		res, err = s.cfg.Client.Launch(r.Context(), tasks...)
-	}
-	return launchedOf(res), err
+	return s.direct().Launch(r.Context(), *body)
 }
 
-func launchedOf(l controlplane.Launched) Launched {
-	return Launched{Tasks: l.Tasks, Job: l.Job, Revision: l.Revision}
-}
-
-func (s *Server) tasks(r *http.Request) (any, error) {
-	tasks, revision, err := s.cfg.Client.Tasks(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	out := Tasks{Revision: revision, Tasks: make([]Status, len(tasks))}
-	for i, t := range tasks {
-		out.Tasks[i] = taskOf(&t)
-	}
-	return out, nil
-}
+func (s *Server) tasks(r *http.Request) (any, error) { return s.direct().Tasks(r.Context()) }
 
 func (s *Server) status(r *http.Request) (any, error) {
-	t, err := s.cfg.Client.Status(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return nil, err
-	}
-	return taskOf(&t), nil
+	return s.direct().Status(r.Context(), r.PathValue("id"))
 }
 
 func (s *Server) stop(r *http.Request, body *Stop) (any, error) {
-	err := s.cfg.Client.Stop(r.Context(), r.PathValue("id"), controlplane.StopOptions{Reason: body.Reason, Grace: time.Duration(body.Grace)})
-	return Committed{}, err
+	return Committed{}, s.direct().Stop(r.Context(), r.PathValue("id"), *body)
 }
 
 func (s *Server) evict(r *http.Request, body *Evict) (any, error) {
-	return Committed{}, s.cfg.Client.Evict(r.Context(), r.PathValue("id"), body.Attempt)
+	return Committed{}, s.direct().Evict(r.Context(), r.PathValue("id"), body.Attempt)
 }
 
 func (s *Server) reserve(r *http.Request, body *Reserve) (any, error) {
-	return Committed{}, s.cfg.Client.Reserve(r.Context(), body.ID, body.reservation())
+	return Committed{}, s.direct().Reserve(r.Context(), *body)
 }
 
 func (s *Server) unreserve(r *http.Request) (any, error) {
-	return Committed{}, s.cfg.Client.Unreserve(r.Context(), r.PathValue("id"))
+	return Committed{}, s.direct().Unreserve(r.Context(), r.PathValue("id"))
 }
 
 // wait answers when all tasks are in the requested state. After the timeout, it answers with those
 // that are.
 func (s *Server) wait(r *http.Request) (any, error) {
 	query := r.URL.Query()
-	until, ok := untils()[query.Get("until")]
-	if !ok {
-		return nil, types.Errorf(types.Invalid, "until: %q is unknown: use ended, healthy, running or bound", query.Get("until"))
-	}
-	ids := query["id"]
-	if len(ids) == 0 {
-		return nil, types.Errorf(types.Invalid, "id: is missing: name the tasks to wait for")
-	}
-	ctx := r.Context()
+	var timeout time.Duration
 	if text := query.Get("timeout"); text != "" {
-		d, err := time.ParseDuration(text)
-		if err != nil || d <= 0 {
+		var err error
+		if timeout, err = time.ParseDuration(text); err != nil || timeout <= 0 {
 			return nil, types.Errorf(types.Invalid, "timeout: %q is no time to wait: write it such as 30s", text)
 		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d)
-		defer cancel()
 	}
-	found, err := s.cfg.Client.Wait(ctx, until, ids...)
-	late := err != nil && ctx.Err() != nil && r.Context().Err() == nil
-	if err != nil && !late {
-		return nil, err
-	}
-	out := Waited{Complete: err == nil, Tasks: make([]Status, 0, len(found))}
-	for _, id := range slices.Sorted(maps.Keys(found)) {
-		st := found[id]
-		out.Tasks = append(out.Tasks, statusOf(id, "", &st))
-	}
-	return out, nil
-}
-
-// untils returns the states to wait for; the default is ended.
-func untils() map[string]controlplane.Until {
-	return map[string]controlplane.Until{
-		"": controlplane.UntilEnded, "ended": controlplane.UntilEnded,
-		"running": controlplane.UntilRunning, "bound": controlplane.UntilBound, "healthy": controlplane.UntilHealthy,
-	}
+	return s.direct().Wait(r.Context(), query.Get("until"), timeout, query["id"]...)
 }
 
 func (s *Server) transact(r *http.Request, body *Transaction) (any, error) {
 	if err := s.shown(body.If); err != nil {
 		return nil, err
 	}
-	t := s.cfg.Client.Begin(body.If)
-	for i := range body.Set {
-		x, err := s.resource(r.Context(), &body.Set[i])
-		if err != nil {
-			return nil, types.Errorf(types.Invalid, "set[%d]: %w", i, err)
-		}
-		t.SetResource(x.Name, x.Capacity, x.Where, x.Options)
-	}
-	var out Committed
-	for i := range body.Launch {
-		l := &body.Launch[i]
-		tasks, err := l.Submissions()
-		if err != nil {
-			return nil, types.Errorf(types.Invalid, "launch[%d]: %w", i, err)
-		}
-		if l.Job != nil {
-			out.Launched = append(out.Launched, launchedOf(t.LaunchJob(l.Job.of(tasks))))
-		} else {
-			out.Launched = append(out.Launched, Launched{Tasks: t.Launch(tasks...)})
-		}
-	}
-	for i := range body.Reserve {
-		t.Reserve(body.Reserve[i].ID, body.Reserve[i].reservation())
-	}
-	for _, id := range body.Unreserve {
-		t.Unreserve(id)
-	}
-	res, err := t.Commit(r.Context())
-	out.Revision = res.Revision
-	for i := range out.Launched {
-		out.Launched[i].Revision = res.Revision
-	}
-	return out, err
+	return s.direct().Commit(r.Context(), *body)
 }
 
 // shown refuses a condition on a key that GET /v1/state does not show to the namespace: the answer

@@ -3,7 +3,6 @@ package tasksocket
 import (
 	"net/http"
 
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 )
@@ -65,7 +64,7 @@ func (s *Server) ownIDs(r *http.Request) error {
 
 // ownSet restricts what a task sets with SocketSelf: on its own node, ending with it, and nothing
 // that belongs to another task.
-func (s *Server) ownSet(body *Set, x *controlplane.Resource) error {
+func (s *Server) ownSet(body *Set) error {
 	if s.cfg.Mode == types.SocketNamespace {
 		return nil
 	}
@@ -75,7 +74,7 @@ func (s *Server) ownSet(body *Set, x *controlplane.Resource) error {
 	if body.Lifetime != types.Forever && body.Lifetime != types.OfTask || body.Owner != "" && body.Owner != s.cfg.Self.Task {
 		return errMode("lifetime, owner")
 	}
-	x.Where = controlplane.OnNode(s.cfg.Self.Node)
-	x.Options.Lifetime, x.Options.Owner, x.Options.Own = types.OfTask, s.cfg.Self.Task, true
+	body.Where = nil // its own node
+	body.Lifetime, body.Owner = types.OfTask, s.cfg.Self.Task
 	return nil
 }

@@ -95,10 +95,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	switch of {
 	case "peers":
 		err = s.cfg.Peers(r.Context(), out.peers)
-	case "resources":
-		err = s.cfg.Client.WatchResources(r.Context(), s.cfg.Log, out.resources)
 	default:
-		err = s.cfg.Client.Watch(r.Context(), controlplane.WatchTasks{IDs: r.URL.Query()["id"], After: after, Log: s.cfg.Log}, out.tasks)
+		err = s.direct().Watch(r.Context(), Watch{Of: of, IDs: r.URL.Query()["id"], After: after}, out.event)
 	}
 	if r.Context().Err() == nil {
 		// The answer has begun, so an event is the only way.
@@ -170,8 +168,7 @@ func (s *stream) write(text string) error {
 	return s.ctl.Flush()
 }
 
-// send sends one event. Only the last event of a revision has it as its id, so that a resumed watch
-// misses nothing.
+// send sends one event.
 func (s *stream) send(event string, id int64, data any) error {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -184,35 +181,53 @@ func (s *stream) send(event string, id int64, data any) error {
 	return s.write(fmt.Sprintf("%sevent: %s\ndata: %s\n\n", line, event, text))
 }
 
-// tasks sends changes of tasks.
-func (s *stream) tasks(u controlplane.StatusUpdate) error {
+// event sends an event of a watch.
+func (s *stream) event(e Event) error { return s.send(e.Kind, e.ID, e.Data) }
+
+// taskEvents passes on changes of tasks.
+func taskEvents(u controlplane.StatusUpdate, handle func(Event) error) error {
 	for i, c := range u.Changes {
-		id := idOf(u.Revision, u.Synced || i < len(u.Changes)-1)
-		var err error
-		if c.Status == nil {
-			err = s.send("task", id, Removed{ID: c.ID, Removed: true})
-		} else {
-			err = s.send("task", id, statusOf(c.ID, "", c.Status))
+		var data any = Removed{ID: c.ID, Removed: true}
+		if c.Status != nil {
+			data = statusOf(c.ID, "", c.Status)
 		}
-		if err != nil {
+		if err := pass(handle, "task", idOf(u.Revision, u.Synced || i < len(u.Changes)-1), data); err != nil {
 			return err
 		}
 	}
-	return s.synced(u.Synced, u.Revision)
+	return synced(u.Synced, u.Revision, handle)
 }
 
-// resources sends changes of resources.
-func (s *stream) resources(u controlplane.ResourceUpdate) error {
+// resourceEvents passes on changes of resources.
+func resourceEvents(u controlplane.ResourceUpdate, handle func(Event) error) error {
 	for i, c := range u.Changes {
 		out := ResourceChange{Name: c.Name, Where: c.Where, Removed: c.Resource == nil}
 		if c.Resource != nil {
 			out.Capacity = c.Resource.Capacity.Format(types.ResourceID(c.Name))
 		}
-		if err := s.send("resource", idOf(u.Revision, u.Synced || i < len(u.Changes)-1), out); err != nil {
+		if err := pass(handle, "resource", idOf(u.Revision, u.Synced || i < len(u.Changes)-1), out); err != nil {
 			return err
 		}
 	}
-	return s.synced(u.Synced, u.Revision)
+	return synced(u.Synced, u.Revision, handle)
+}
+
+// synced passes on that the initial state is complete.
+func synced(complete bool, revision int64, handle func(Event) error) error {
+	if !complete {
+		return nil
+	}
+	return pass(handle, "synced", revision, Synced{revision})
+}
+
+// pass passes on one event. Only the last event of a revision has it as its id, so that a resumed
+// watch misses nothing.
+func pass(handle func(Event) error, kind string, id int64, data any) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return types.Errorf(types.Internal, "write event: %w", err)
+	}
+	return handle(Event{Kind: kind, ID: id, Data: text})
 }
 
 // peers sends a change of the running tasks of the job.
@@ -230,12 +245,4 @@ func idOf(revision int64, more bool) int64 {
 		return 0
 	}
 	return revision
-}
-
-// synced sends the event that the initial state is complete.
-func (s *stream) synced(synced bool, revision int64) error {
-	if !synced {
-		return nil
-	}
-	return s.send("synced", revision, Synced{revision})
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/show"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl/builtin"
@@ -17,7 +17,7 @@ import (
 func TestWrongPoliciesAreShown(t *testing.T) {
 	id := cluster.ID{Namespace: "d", ID: "report"}
 	kept := &types.Policies{Job: "report", Policies: []types.Policy{{Kind: "acme.com/night", With: `{"fro":22}`, Wrong: "fro: is unknown: use from, until"}}}
-	s := &policy.PolicySaying{ID: id, Kept: kept, Kinds: builtin.Kinds(), Now: time.Now()}
+	s := &reasons.Policies{ID: id, Kept: kept, Kinds: builtin.Kinds(), Now: time.Now()}
 	d := show.Describe(s)
 	if got := strings.Join(d.Row(), " "); !strings.Contains(got, "acme.com/night (wrong)") {
 		t.Errorf("the row is %q", got)

@@ -27,6 +27,8 @@ var phrases = [...]string{
 	action.Describe:         "{escher describe %s}",
 	action.Explain:          "{escher why %s}",
 	action.ExplainFully:     "{escher why |-o wide} shows all of it",
+	action.ExplainOne:       "{escher why TASK} says it of one",
+	action.DescribePolicies: "{escher policies describe %s}",
 	action.ShowOutput:       "{escher logs %s}",
 	action.ShowEvents:       "{escher events %s}",
 	action.ShowState:        "{escher state}, with the same flags, says more",

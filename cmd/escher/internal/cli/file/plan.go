@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
@@ -119,7 +119,7 @@ func newPlanned(ctx context.Context, f *cmdutil.Factory, docs []manifest.Documen
 		return nil, err
 	}
 	p.Notes = p.programNotes(ctx, f, client)
-	p.Closed, err = policy.ClosedText(ctx, client)
+	p.Closed, err = reasons.ClosedText(ctx, client, howto.Say)
 	return p, err
 }
 
@@ -176,7 +176,7 @@ func plannedWhy(c *apply.Change, x *why.Explanation) *why.Explanation {
 	kinds := builtin.Kinds()
 	for i, name := range esl.Labels(policies) {
 		prefix := id + "." + name
-		if policy.MadeUnder(prefix, e.Unmet) {
+		if reasons.MadeUnder(prefix, e.Unmet) {
 			e.Suggestion = types.Textf("Policy %s does that once the job is submitted.", name)
 		}
 		if kind := kinds[policies[i].Kind]; kind != nil && !e.Infeasible {
@@ -185,8 +185,8 @@ func plannedWhy(c *apply.Change, x *why.Explanation) *why.Explanation {
 			}
 		}
 	}
-	for _, shared := range policy.RefersTo(&types.Policies{Job: id, Policies: policies}) {
-		if policy.MadeUnder(shared, e.Unmet) {
+	for _, shared := range reasons.RefersTo(&types.Policies{Job: id, Policies: policies}) {
+		if reasons.MadeUnder(shared, e.Unmet) {
 			e.Suggestion = types.Textf("How much of it there is, policy %s says.", shared)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
@@ -134,7 +135,7 @@ func KeptRows(view *cluster.View, _ time.Time) []KeptRow {
 	}
 	out := make([]KeptRow, 0, len(rows))
 	for id, c := range view.Policies {
-		for _, shared := range RefersTo(c.V) {
+		for _, shared := range reasons.RefersTo(c.V) {
 			if row := rows[shared]; row != nil && row.Shared {
 				row.Jobs = append(row.Jobs, id.ID)
 			}
@@ -155,20 +156,6 @@ func Written(stored []types.Policy) []manifest.Policy {
 		out[i].Name = p.Kind
 		if p.With != "" {
 			out[i].With = manifest.With(p.With)
-		}
-	}
-	return out
-}
-
-// RefersTo returns the ids of the shared policies that a job refers to.
-func RefersTo(kept *types.Policies) []string {
-	var out []string
-	if kept == nil || kept.Job == "" {
-		return nil
-	}
-	for _, p := range kept.Policies {
-		if u, ok := esl.UseOf(p); ok && !slices.Contains(out, u.Name) {
-			out = append(out, u.Name)
 		}
 	}
 	return out

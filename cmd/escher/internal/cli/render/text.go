@@ -42,18 +42,6 @@ func NeedsText(requests types.Requests, devices []types.DeviceRequest) string {
 // SortedKeys returns the keys of a map in order.
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Evenly returns at most so many of all, evenly spaced from the first to the last.
-func Evenly[T any](all []T, most int) []T {
-	if len(all) <= most {
-		return all
-	}
-	out := make([]T, most)
-	for i := range out {
-		out[i] = all[i*(len(all)-1)/(most-1)]
-	}
-	return out
-}
-
 // Moment converts a time in nanoseconds, nil if there is none.
 func Moment(nanos int64) *time.Time {
 	if nanos == 0 {

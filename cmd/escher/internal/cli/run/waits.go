@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/api/reasons"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
@@ -46,7 +47,7 @@ func (w *waits) run(ctx context.Context) {
 			continue
 		}
 		began := time.Now()
-		reasons, err := policy.WhyWait(ctx, w.client, id)
+		reasons, err := reasons.WhyWait(ctx, w.client, howto.Say, id)
 		pause = max(askEvery, askShare*time.Since(began))
 		if err != nil || reasons[0] == "" {
 			continue

@@ -7,8 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
@@ -59,7 +60,7 @@ func NewDescribeOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Comman
 			if e, d.view, err = explain.Why(ctx, client.Store(), subject(it, client.Namespace()), d.now); err != nil {
 				return err
 			}
-			if d.why, err = policy.Explain(ctx, client, e, d.view, d.now); err != nil {
+			if d.why, err = reasons.Explain(ctx, client, e, d.view, d.now, howto.Say); err != nil {
 				return err
 			}
 			v, err := d.describe(ctx, it)
@@ -81,7 +82,7 @@ type describing struct {
 	f      *cmdutil.Factory
 	client *controlplane.Client
 	// why is the explanation of the object, and view what was read for it.
-	why  policy.Explained
+	why  reasons.Explained
 	view *cluster.View
 	// env shows the values of environment variables.
 	env bool

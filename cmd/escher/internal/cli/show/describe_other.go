@@ -8,10 +8,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/resource"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -89,13 +90,13 @@ func tasksText(tasks []TaskRow, more string) []string {
 // reservationDescription describes a reservation.
 type reservationDescription struct {
 	resource.ReservationRow
-	Namespace  string            `json:"namespace"`
-	Priority   int               `json:"priority,omitempty"`
-	Accumulate bool              `json:"accumulate,omitempty"`
-	Lost       types.LostBundles `json:"lost,omitempty"`
-	Session    string            `json:"session,omitempty"`
-	Submitted  *time.Time        `json:"submitted,omitempty"`
-	Why        *policy.Explained `json:"why,omitempty"`
+	Namespace  string             `json:"namespace"`
+	Priority   int                `json:"priority,omitempty"`
+	Accumulate bool               `json:"accumulate,omitempty"`
+	Lost       types.LostBundles  `json:"lost,omitempty"`
+	Session    string             `json:"session,omitempty"`
+	Submitted  *time.Time         `json:"submitted,omitempty"`
+	Why        *reasons.Explained `json:"why,omitempty"`
 	// Drawing are the tasks that draw on it.
 	Drawing []TaskRow `json:"drawing,omitempty"`
 
@@ -164,7 +165,7 @@ func (r *reservationDescription) Write(w io.Writer) error {
 		s.Line("  "+strconv.Itoa(i+1), text)
 	}
 	if r.Why != nil {
-		s.Text("Why it waits", r.Why.Sentences(false))
+		s.Text("Why it waits", r.Why.Sentences(false, howto.Say))
 	}
 	s.Text("Drawn on by", tasksText(r.Drawing, "escher ps -o wide"))
 	return s.End()

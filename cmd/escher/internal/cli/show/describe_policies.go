@@ -10,10 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/resource"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
@@ -61,7 +63,7 @@ their reasons for waiting tasks.
 
 // showPolicies describes the policies with an id.
 func showPolicies(f *cmdutil.Factory, ctx context.Context, client *controlplane.Client, id string) error {
-	s, err := policy.PoliciesOf(ctx, client, id, 0, time.Now())
+	s, err := reasons.PoliciesOf(ctx, client, id, 0, time.Now(), howto.Say)
 	if err != nil {
 		return err
 	}
@@ -94,14 +96,14 @@ func findOrShared(ctx context.Context, client *controlplane.Client, name string,
 			id = begun
 		}
 	}
-	if kept, _, wrong := policy.KeptAt(ctx, client, id, 0); wrong == nil && kept != nil && kept.Job == "" {
+	if kept, _, wrong := reasons.KeptAt(ctx, client, id, 0); wrong == nil && kept != nil && kept.Job == "" {
 		return cmdutil.Named{}, id, nil
 	}
 	return it, "", err
 }
 
 // Describe describes policies.
-func Describe(s *policy.PolicySaying) *policiesDescription {
+func Describe(s *reasons.Policies) *policiesDescription {
 	view := s.View
 	if view == nil { // too much to read: only the policies are known
 		view = cluster.New()
@@ -123,7 +125,7 @@ func Describe(s *policy.PolicySaying) *policiesDescription {
 }
 
 // made lists the objects that the policies created.
-func made(s *policy.PolicySaying) ([]resource.AmountsRow, []resource.ReservationRow) {
+func made(s *reasons.Policies) ([]resource.AmountsRow, []resource.ReservationRow) {
 	if s.View == nil {
 		return nil, nil
 	}
@@ -222,7 +224,7 @@ func (d *describing) policiesOf(ctx context.Context, job string) (*policiesDescr
 	if job == "" {
 		return nil, nil
 	}
-	s, err := policy.PoliciesOf(ctx, d.client, job, d.view.Revision, d.now)
+	s, err := reasons.PoliciesOf(ctx, d.client, job, d.view.Revision, d.now, howto.Say)
 	if s == nil || err != nil {
 		return nil, err
 	}
@@ -234,7 +236,7 @@ func (d *describing) policiesKept(ctx context.Context, job string) ([]manifest.P
 	if job == "" {
 		return nil, nil
 	}
-	kept, _, err := policy.KeptAt(ctx, d.client, job, d.view.Revision)
+	kept, _, err := reasons.KeptAt(ctx, d.client, job, d.view.Revision)
 	if kept == nil || err != nil {
 		return nil, err
 	}

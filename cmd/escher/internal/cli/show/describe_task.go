@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
@@ -34,7 +36,7 @@ type taskDescription struct {
 	// Policies are those of its job, with their parameters.
 	Policies []manifest.Policy `json:"policies,omitempty"`
 	// Why explains where it is, above all why it waits.
-	Why *policy.Explained `json:"why,omitempty"`
+	Why *reasons.Explained `json:"why,omitempty"`
 	// Usage is its current usage, nil if it does not run, or if its node does not report it.
 	Usage *sampled.Task `json:"usage,omitempty"`
 	// Events are the last events of the current attempt on its node.
@@ -136,7 +138,7 @@ func (t *taskDescription) Write(w io.Writer) error {
 	t.writeSpec(s)
 	t.writeUsage(s)
 	if t.Why != nil {
-		s.Text("Why it waits", t.Why.Sentences(false))
+		s.Text("Why it waits", t.Why.Sentences(false, howto.Say))
 	}
 	var events []string
 	for _, e := range t.Events {

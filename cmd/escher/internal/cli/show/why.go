@@ -7,8 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/why"
@@ -55,19 +56,19 @@ func NewWhyOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Command {
 			done := f.Progress("reading the cluster")
 			now := time.Now()
 			e, view, err := explain.Why(ctx, client.Store(), subject(it, client.Namespace()), now)
-			var explained policy.Explained
+			var explained reasons.Explained
 			if err == nil {
-				explained, err = policy.Explain(ctx, client, e, view, now)
+				explained, err = reasons.Explain(ctx, client, e, view, now, howto.Say)
 			}
 			if err == nil && it.Kind != controlplane.Nodes {
-				explained.Closed, err = policy.ClosedText(ctx, client)
+				explained.Closed, err = reasons.ClosedText(ctx, client, howto.Say)
 			}
 			done()
 			if err != nil {
 				return err
 			}
 			return f.Show(explained, it.ID, func(w io.Writer) error {
-				for _, line := range explained.Sentences(f.Format == table.Wide) {
+				for _, line := range explained.Sentences(f.Format == table.Wide, howto.Say) {
 					fmt.Fprintln(w, table.Line(line))
 				}
 				return nil

@@ -1,24 +1,24 @@
-package policy
+// Package reasons says why an object is in its state, above all why it waits: what the scheduler
+// explains, with what the policies of its job say.
+package reasons
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
-	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // saidAtMost is the most keys of one kind to read for explanations of policies.
@@ -27,20 +27,22 @@ const saidAtMost = 100_000
 // askedAtMost is the most tasks to explain: some policies read all tasks for each.
 const askedAtMost = 64
 
-// PolicySaying is what the policies of one job explain, and what is known about them.
-type PolicySaying struct {
+// Policies is what the policies of one job explain, and what is known about them.
+type Policies struct {
 	ID    cluster.ID
 	Kept  *types.Policies
 	Kinds esl.Kinds
 	// View has the state for the policies, nil if it is too large.
 	View *cluster.View
 	Now  time.Time
+	// Voice renders what a person can do.
+	Voice action.Renderer
 }
 
 // PoliciesOf reads the policies with an id, and the state for them, at a revision; nil if there are
 // none.
-func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, revision int64, now time.Time) (*PolicySaying, error) {
-	s := &PolicySaying{ID: cluster.ID{Namespace: client.Namespace(), ID: id}, Kinds: builtin.Kinds(), Now: now}
+func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, revision int64, now time.Time, voice action.Renderer) (*Policies, error) {
+	s := &Policies{ID: cluster.ID{Namespace: client.Namespace(), ID: id}, Kinds: builtin.Kinds(), Now: now, Voice: voice}
 	var err error
 	if s.Kept, revision, err = KeptAt(ctx, client, id, revision); s.Kept == nil || err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func prefixesFor(ns string, wide bool) []string {
 }
 
 // wide reports whether a policy needs the bindings of all namespaces.
-func (s *PolicySaying) wide(policies []types.Policy) bool {
+func (s *Policies) wide(policies []types.Policy) bool {
 	return slices.ContainsFunc(policies, func(p types.Policy) bool {
 		made, err := s.Kinds.Read(p)
 		return err == nil && esl.TriggersOf(made).Any
@@ -127,7 +129,7 @@ func tooMuch() why.Reason {
 }
 
 // says returns the explanations of the policies for a task.
-func (s *PolicySaying) says(task cluster.ID) []why.Reason {
+func (s *Policies) says(task cluster.ID) []why.Reason {
 	if s.View == nil {
 		return []why.Reason{tooMuch()}
 	}
@@ -137,19 +139,19 @@ func (s *PolicySaying) says(task cluster.ID) []why.Reason {
 // SaysOfAll returns the explanations for the waiting tasks in a few lines, the most frequent first.
 // Texts that differ only in numbers become one. Of very many tasks it asks for some, evenly from
 // the first to the last.
-func (s *PolicySaying) SaysOfAll() []string {
+func (s *Policies) SaysOfAll() []string {
 	if s.View == nil {
 		return []string{tooMuch().Summary}
 	}
 	waiting := s.waiting()
-	asked := render.Evenly(waiting, askedAtMost)
+	asked := evenly(waiting, askedAtMost)
 	var all []why.Reason
 	for _, task := range asked {
 		all = append(all, s.says(task)...)
 	}
 	lines := mergedLines(all)
 	if len(lines) > 0 && len(asked) < len(waiting) {
-		lines = append(lines, fmt.Sprintf("(these are of %d of the %d tasks that wait: escher why TASK says it of one)", len(asked), len(waiting)))
+		lines = append(lines, types.Textf("(these are of %d of the %d tasks that wait: %s)", len(asked), len(waiting), action.ExplainOne.Of()).Render(s.Voice))
 	}
 	return lines
 }
@@ -180,7 +182,7 @@ func mergedLines(reasons []why.Reason) []string {
 }
 
 // waiting returns the waiting tasks of the job, or of those that refer to a shared policy.
-func (s *PolicySaying) waiting() []cluster.ID {
+func (s *Policies) waiting() []cluster.ID {
 	jobs := []cluster.ID{s.ID}
 	if s.Kept.Job == "" {
 		jobs = nil
@@ -189,7 +191,7 @@ func (s *PolicySaying) waiting() []cluster.ID {
 				jobs = append(jobs, id)
 			}
 		}
-		cmdutil.SortBy(jobs, func(id cluster.ID) string { return id.ID })
+		slices.SortFunc(jobs, func(a, b cluster.ID) int { return strings.Compare(a.ID, b.ID) })
 	}
 	var out []cluster.ID
 	for _, job := range jobs {
@@ -204,7 +206,7 @@ func (s *PolicySaying) waiting() []cluster.ID {
 
 // owners maps the prefix of the names of objects that the policies create, and the shared policies
 // that they refer to, to the policy.
-func (s *PolicySaying) owners() map[string]string {
+func (s *Policies) owners() map[string]string {
 	out := make(map[string]string)
 	for i, name := range esl.Labels(s.Kept.Policies) {
 		policy := s.Kept.Policies[i].Kind
@@ -227,12 +229,12 @@ func (s *PolicySaying) owners() map[string]string {
 
 // explain notes which policies made what an explanation is about, and replaces a suggestion to do
 // what a policy does.
-func (s *PolicySaying) explain(e *why.Explanation) {
+func (s *Policies) explain(e *why.Explanation) {
 	owners := s.owners()
-	for _, prefix := range render.SortedKeys(owners) {
+	for _, prefix := range slices.Sorted(maps.Keys(owners)) {
 		policy := owners[prefix]
 		if MadeUnder(prefix, e.Unmet) {
-			e.Suggestion = types.Textf("Policy %s does that. See how far it is: escher policies describe %s", policy, s.ID.ID)
+			e.Suggestion = types.Textf("Policy %s does that. See how far it is: %s", policy, action.DescribePolicies.Of(s.ID.ID))
 			if s.withdrawn(policy) {
 				e.Suggestion = types.Textf("Policy %s has been withdrawn: declare it again, or stop what waits for it.", policy)
 			}
@@ -263,7 +265,7 @@ func namesIn(e *why.Explanation) []string {
 
 // withdrawn reports whether a policy, as named by owners, is or belongs to a shared one that does
 // not exist.
-func (s *PolicySaying) withdrawn(policy string) bool {
+func (s *Policies) withdrawn(policy string) bool {
 	if s.View == nil {
 		return false
 	}
@@ -282,110 +284,28 @@ func MadeUnder(prefix, name string) bool {
 	return name == prefix || strings.HasPrefix(name, prefix+".")
 }
 
-// Explained is an explanation with those of policies.
-type Explained struct {
-	why.Explanation
-	// Policies are the explanations of the job's policies, a sentence each.
-	Policies []string `json:"policies,omitempty"`
-	// Reasons are the same as data.
-	Reasons []why.Reason `json:"reasons,omitempty"`
-	// Closed names the exhausted budget of its namespace: the job and its policies cannot add
-	// anything then.
-	Closed string `json:"closed,omitempty"`
-}
-
-// Sentences are the text to show: first the explanations of policies, from which the rest follows,
-// and last what delays objects that do not exist yet.
-func (e Explained) Sentences(wide bool) []string {
-	lines := append(slices.Clone(e.Policies), e.Lines(wide, howto.Say)...)
-	if e.Closed != "" {
-		lines = append(lines, e.Closed)
+// RefersTo returns the ids of the shared policies that a job refers to.
+func RefersTo(kept *types.Policies) []string {
+	var out []string
+	if kept == nil || kept.Job == "" {
+		return nil
 	}
-	return lines
-}
-
-// ClosedText says why nothing can be added to a namespace. It is empty for one within its budget.
-func ClosedText(ctx context.Context, client *controlplane.Client) (string, error) {
-	closed, err := client.Closed(ctx, client.Namespace())
-	if closed == nil || err != nil {
-		return "", err
-	}
-	return "nothing can be added: " + types.Render(controlplane.OverBudget(client.Namespace(), closed), howto.Say), nil
-}
-
-// Explain adds the explanations of its job's policies to an explanation.
-func Explain(ctx context.Context, client *controlplane.Client, e why.Explanation, view *cluster.View, now time.Time) (Explained, error) {
-	var s *PolicySaying
-	if job := jobOf(view, e); job != "" {
-		var err error
-		if s, err = PoliciesOf(ctx, client, job, view.Revision, now); err != nil {
-			return Explained{}, err
+	for _, p := range kept.Policies {
+		if u, ok := esl.UseOf(p); ok && !slices.Contains(out, u.Name) {
+			out = append(out, u.Name)
 		}
-	}
-	return explainedBy(s, e), nil
-}
-
-// explainedBy adds the explanations of the policies of a job, nil for none.
-func explainedBy(s *PolicySaying, e why.Explanation) Explained {
-	out := Explained{Explanation: e.In(howto.Say)}
-	if s == nil {
-		return out
-	}
-	s.explain(&out.Explanation)
-	switch {
-	case e.Kind != why.KindTask:
-		out.Policies = s.SaysOfAll()
-	case e.Phase == string(types.Pending):
-		out.Reasons = s.says(cluster.ID{Namespace: e.Namespace, ID: e.ID})
-		out.Policies = why.Summaries(out.Reasons)
 	}
 	return out
 }
 
-// WhyWait says in a sentence each why tasks wait; empty for those that do not. NotFound: one of them
-// is gone.
-func WhyWait(ctx context.Context, client *controlplane.Client, tasks ...string) ([]string, error) {
-	now := time.Now()
-	subjects := make([]explain.Subject, len(tasks))
-	for i, id := range tasks {
-		subjects[i] = explain.Subject{Kind: why.KindTask, Namespace: client.Namespace(), ID: id}
+// evenly returns at most so many of all, evenly spaced from the first to the last.
+func evenly[T any](all []T, most int) []T {
+	if len(all) <= most {
+		return all
 	}
-	explained, view, err := explain.WhyEach(ctx, client.Store(), subjects, now)
-	if err != nil {
-		return nil, err
+	out := make([]T, most)
+	for i := range out {
+		out[i] = all[i*(len(all)-1)/(most-1)]
 	}
-	out, ofJobs := make([]string, len(tasks)), make(map[string]*PolicySaying)
-	for i, e := range explained {
-		if e.Phase != string(types.Pending) {
-			continue
-		}
-		job := jobOf(view, e)
-		s, read := ofJobs[job]
-		if !read && job != "" {
-			if s, err = PoliciesOf(ctx, client, job, view.Revision, now); err != nil {
-				return nil, err
-			}
-			ofJobs[job] = s
-		}
-		out[i] = explainedBy(s, e).Sentences(false)[0]
-	}
-	return out, nil
-}
-
-// jobOf returns the job that an explanation is about or belongs to; empty for none.
-func jobOf(view *cluster.View, e why.Explanation) string {
-	id := cluster.ID{Namespace: e.Namespace, ID: e.ID}
-	switch e.Kind {
-	case why.KindJob:
-		return e.ID
-	case why.KindTask:
-		if t := view.Task(id); t != nil && t.Info.V != nil {
-			return t.Info.V.Job
-		}
-	case why.KindReservation:
-		if r := view.Reservations[id]; r != nil && r.Info.V != nil {
-			return r.Info.V.Job
-		}
-	}
-	return ""
+	return out
 }

@@ -1,11 +1,10 @@
-package policy
+package reasons
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/controlplane/why"
 )
 
@@ -29,10 +28,10 @@ func TestEvenly(t *testing.T) {
 	for i := range all {
 		all[i] = i
 	}
-	if got := render.Evenly(all, 64); len(got) != 64 || got[0] != 0 || got[63] != 9999 || got[1] != 158 {
+	if got := evenly(all, 64); len(got) != 64 || got[0] != 0 || got[63] != 9999 || got[1] != 158 {
 		t.Errorf("got %v", got)
 	}
-	if got := render.Evenly(all[:3], 64); len(got) != 3 {
+	if got := evenly(all[:3], 64); len(got) != 3 {
 		t.Errorf("got %v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package policy
+package reasons
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ import (
 // TestOwnerOfWhatIsMissing names the shared policy that opens a gate, even when the name of another
 // one begins like that of the job.
 func TestOwnerOfWhatIsMissing(t *testing.T) {
-	s := &PolicySaying{ID: cluster.ID{Namespace: "d", ID: "rq-job"}, Kinds: builtin.Kinds(), Kept: &types.Policies{Job: "rq-job", Policies: []types.Policy{
+	s := &Policies{ID: cluster.ID{Namespace: "d", ID: "rq-job"}, Kinds: builtin.Kinds(), Kept: &types.Policies{Job: "rq-job", Policies: []types.Policy{
 		{Kind: "use", With: `{"name":"rq","of":"queue"}`}, {Kind: "use", With: `{"name":"fq","as":"a","of":"fair-queue"}`},
 	}}}
 	waits := why.Explanation{Namespace: "d", Reason: why.Reason{

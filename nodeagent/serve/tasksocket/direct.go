@@ -1,0 +1,224 @@
+package tasksocket
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Direct performs the requests of the socket on the store: for the server, and for programs outside
+// of tasks. Its methods are those of Client, so that a program works in a task and outside alike.
+type Direct struct {
+	Client *controlplane.Client
+	// Self is the task that asks; its zero value is a program outside of tasks.
+	Self Self
+	// Own restricts resources to new ones and those that end with the same owner.
+	Own bool
+	// Log logs lost watches; nil means no log.
+	Log *zap.Logger
+}
+
+// State reads the state of the cluster, with reads also the keys that it was read from.
+func (d Direct) State(ctx context.Context, reads bool) (State, error) {
+	state, err := cluster.ClusterState(ctx, d.Client)
+	if err != nil {
+		return State{}, err
+	}
+	out := State{State: *state}
+	if reads {
+		out.Reads = state.Reads()
+	}
+	return out, nil
+}
+
+// Set sets a resource. Invalid: it has no place, and no task asks.
+func (d Direct) Set(ctx context.Context, s Set) (Committed, error) {
+	x, err := d.resource(ctx, &s)
+	if err != nil {
+		return Committed{}, err
+	}
+	res, err := d.Client.SetResource(ctx, x.Name, x.Capacity, x.Where, x.Options)
+	return Committed{Revision: res.Revision}, err
+}
+
+// resource converts a Set. Its defaults are the task's own node, and the task itself or its job.
+func (d Direct) resource(ctx context.Context, s *Set) (controlplane.Resource, error) {
+	if d.Self.Task == "" && (s.Where == nil || s.Owner == "" && (s.Lifetime == types.OfTask || s.Lifetime == types.OfJob)) {
+		return controlplane.Resource{}, types.Errorf(types.Invalid, "where, owner: this program is no task, which they could mean: give them")
+	}
+	x, err := s.resource(d.Self)
+	if err != nil {
+		return x, err
+	}
+	x.Options.Own = d.Own
+	if x.Options.Lifetime != types.OfJob || x.Options.Owner != "" {
+		return x, nil
+	}
+	self, err := d.Client.Status(ctx, d.Self.Task)
+	if err == nil && self.Task.Job == "" {
+		err = types.Errorf(types.Invalid, "owner: this task is of no job: name one, or use lifetime task")
+	}
+	if err != nil {
+		return x, err
+	}
+	x.Options.Owner = self.Task.Job
+	return x, nil
+}
+
+// Launch launches tasks.
+func (d Direct) Launch(ctx context.Context, l Launch) (Launched, error) {
+	tasks, err := l.Submissions()
+	if err != nil {
+		return Launched{}, err
+	}
+	var res controlplane.Launched
+	if l.Job != nil {
+		res, err = d.Client.LaunchJob(ctx, l.Job.of(tasks))
+	} else {
+		res, err = d.Client.Launch(ctx, tasks...)
+	}
+	return launchedOf(res), err
+}
+
+func launchedOf(l controlplane.Launched) Launched {
+	return Launched{Tasks: l.Tasks, Job: l.Job, Revision: l.Revision}
+}
+
+// Tasks returns all tasks of the namespace.
+func (d Direct) Tasks(ctx context.Context) (Tasks, error) {
+	tasks, revision, err := d.Client.Tasks(ctx)
+	if err != nil {
+		return Tasks{}, err
+	}
+	out := Tasks{Revision: revision, Tasks: make([]Status, len(tasks))}
+	for i, t := range tasks {
+		out.Tasks[i] = taskOf(&t)
+	}
+	return out, nil
+}
+
+// Status returns the status of a task; id may be a unique prefix.
+func (d Direct) Status(ctx context.Context, id string) (Status, error) {
+	t, err := d.Client.Status(ctx, id)
+	if err != nil {
+		return Status{}, err
+	}
+	return taskOf(&t), nil
+}
+
+// Wait waits until all tasks are in a state: "ended", "healthy", "running" or "bound". After a
+// timeout above 0, it returns the tasks in that state.
+func (d Direct) Wait(ctx context.Context, until string, timeout time.Duration, ids ...string) (Waited, error) {
+	phase, ok := untils()[until]
+	if !ok {
+		return Waited{}, types.Errorf(types.Invalid, "until: %q is unknown: use ended, healthy, running or bound", until)
+	}
+	if len(ids) == 0 {
+		return Waited{}, types.Errorf(types.Invalid, "id: is missing: name the tasks to wait for")
+	}
+	waiting := ctx
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	found, err := d.Client.Wait(waiting, phase, ids...)
+	late := err != nil && waiting.Err() != nil && ctx.Err() == nil
+	if err != nil && !late {
+		return Waited{}, err
+	}
+	out := Waited{Complete: err == nil, Tasks: make([]Status, 0, len(found))}
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		st := found[id]
+		out.Tasks = append(out.Tasks, statusOf(id, "", &st))
+	}
+	return out, nil
+}
+
+// untils returns the states to wait for; the default is ended.
+func untils() map[string]controlplane.Until {
+	return map[string]controlplane.Until{
+		"": controlplane.UntilEnded, "ended": controlplane.UntilEnded,
+		"running": controlplane.UntilRunning, "bound": controlplane.UntilBound, "healthy": controlplane.UntilHealthy,
+	}
+}
+
+// Stop ends a task for good.
+func (d Direct) Stop(ctx context.Context, id string, s Stop) error {
+	return d.Client.Stop(ctx, id, controlplane.StopOptions{Reason: s.Reason, Grace: time.Duration(s.Grace)})
+}
+
+// Evict ends an attempt of a task, which then waits for its next one.
+func (d Direct) Evict(ctx context.Context, id string, attempt int) error {
+	return d.Client.Evict(ctx, id, attempt)
+}
+
+// Reserve requests a reservation of bundles: all of them or none.
+func (d Direct) Reserve(ctx context.Context, r Reserve) error {
+	return d.Client.Reserve(ctx, r.ID, r.reservation())
+}
+
+// Unreserve ends a reservation.
+func (d Direct) Unreserve(ctx context.Context, id string) error { return d.Client.Unreserve(ctx, id) }
+
+// Commit makes several changes together.
+func (d Direct) Commit(ctx context.Context, body Transaction) (Committed, error) {
+	t := d.Client.Begin(body.If)
+	for i := range body.Set {
+		x, err := d.resource(ctx, &body.Set[i])
+		if err != nil {
+			return Committed{}, types.Errorf(types.Invalid, "set[%d]: %w", i, err)
+		}
+		t.SetResource(x.Name, x.Capacity, x.Where, x.Options)
+	}
+	var out Committed
+	for i := range body.Launch {
+		l := &body.Launch[i]
+		tasks, err := l.Submissions()
+		if err != nil {
+			return Committed{}, types.Errorf(types.Invalid, "launch[%d]: %w", i, err)
+		}
+		if l.Job != nil {
+			out.Launched = append(out.Launched, launchedOf(t.LaunchJob(l.Job.of(tasks))))
+		} else {
+			out.Launched = append(out.Launched, Launched{Tasks: t.Launch(tasks...)})
+		}
+	}
+	for i := range body.Reserve {
+		t.Reserve(body.Reserve[i].ID, body.Reserve[i].reservation())
+	}
+	for _, id := range body.Unreserve {
+		t.Unreserve(id)
+	}
+	res, err := t.Commit(ctx)
+	out.Revision = res.Revision
+	for i := range out.Launched {
+		out.Launched[i].Revision = res.Revision
+	}
+	return out, err
+}
+
+// Watch calls handle with the current state, an event "synced", and then every change. It ends when
+// ctx is done, or handle returns an error, which it returns. It cannot watch peers.
+func (d Direct) Watch(ctx context.Context, w Watch, handle func(Event) error) error {
+	switch w.Of {
+	case "resources":
+		return d.Client.WatchResources(ctx, d.Log, func(u controlplane.ResourceUpdate) error { return resourceEvents(u, handle) })
+	case "", "tasks":
+		return d.Client.Watch(ctx, controlplane.WatchTasks{IDs: w.IDs, After: w.After, Log: d.Log}, func(u controlplane.StatusUpdate) error {
+			return taskEvents(u, handle)
+		})
+	default:
+		return types.Errorf(types.Invalid, "of: %q is not for programs outside of tasks: use tasks or resources", w.Of)
+	}
+}
+
+// Close does nothing: the store belongs to the caller.
+func (Direct) Close() {}
