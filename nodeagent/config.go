@@ -63,12 +63,12 @@ type Config struct {
 	// the agent deletes the oldest logs of ended attempts; 0 means DefaultLogBytes.
 	LogRetention time.Duration
 	LogBytes     int64
+	Library      tasksocket.Library // submits jobs with policies for tasks; nil refuses them
 	// Metrics count what the agent does; nil means not counted.
 	Metrics *Metrics
 	// Logger logs what the agent does; nil means no log.
 	Logger *zap.Logger
-	// Say renders the actions in the reasons of reports and events, which people read; nil means
-	// neutral words.
+	// Say renders actions in reasons and events, which people read; nil means neutral words.
 	Say action.Renderer
 
 	// BootClock returns the time since the machine booted, suspended time included; nil means

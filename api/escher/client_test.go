@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/api/escher"
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
@@ -60,7 +62,7 @@ func serve(t *testing.T, store controlplane.Store, dir string, self tasksocket.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: client, Self: self})
+	s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: client, Self: self, Library: library.OfSocket})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +89,7 @@ func TestSameProgram(t *testing.T) {
 	for place, client := range clients(t) {
 		t.Run(place, func(t *testing.T) {
 			for name, part := range map[string]func(context.Context, *escher.Client, string) error{
-				"resources": resources, "jobs": jobs, "change": change, "watch": watch, "reservation": reservation, "wrong": wrong,
+				"resources": resources, "jobs": jobs, "change": change, "watch": watch, "reservation": reservation, "gang": runGang, "wrong": wrong,
 			} {
 				t.Run(name, func(t *testing.T) {
 					if err := part(t.Context(), client, place+"-"+name); err != nil {
@@ -107,7 +109,7 @@ func resources(ctx context.Context, c *escher.Client, name string) error {
 	}{
 		{nil, "n00 n01"},
 		{[]escher.ResourceOption{escher.OnNodes("n01")}, "n01"},
-		{[]escher.ResourceOption{escher.OnNodesWithFree(escher.MustRequests(map[string]string{"cpu": "3500m"}))}, "n00 n01"},
+		{[]escher.ResourceOption{escher.OnNodesWithFree(escher.MustRequests(map[string]string{"cpu": "500m"}))}, "n00 n01"},
 		{[]escher.ResourceOption{escher.InCluster()}, "cluster"},
 		{[]escher.ResourceOption{escher.InCluster(), escher.KeptAtZero()}, "cluster"},
 	} {
@@ -249,6 +251,30 @@ func reservation(ctx context.Context, c *escher.Client, name string) error {
 	return err
 }
 
+// runGang submits a gang.
+func runGang(ctx context.Context, c *escher.Client, name string) error {
+	job := escher.Job{Name: name, Tasks: escher.Copies(2, task(name, map[string]string{"cpu": "1"}, "run", "1ms"))}
+	l, err := c.Submit(ctx, job, gang.Gang{})
+	if err != nil {
+		return err
+	}
+	ended, err := c.Wait(ctx, escher.UntilEnded, l.Tasks...)
+	if err != nil {
+		return err
+	}
+	if a, b := ended[l.Tasks[0]], ended[l.Tasks[1]]; a.Phase != types.Succeeded || !a.Bound.Equal(*b.Bound) {
+		return fmt.Errorf("they are %+v and %+v, and not bound at once", a, b)
+	}
+	return nil
+}
+
+// night is a policy of this program, which no agent knows.
+type night struct{}
+
+func (night) Kind() string             { return "acme.com/night" }
+func (night) Apply(*esl.Group) error   { return nil }
+func (night) Next(*esl.State) esl.Plan { return esl.Plan{} }
+
 // wrong is refused alike, with a class.
 func wrong(ctx context.Context, c *escher.Client, name string) error {
 	for what, x := range map[string]struct {
@@ -274,7 +300,8 @@ func wrong(ctx context.Context, c *escher.Client, name string) error {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestOnlyOutside submits a job with a policy and explains a task. A task cannot, and is told so.
+// TestOnlyOutside explains a task, and submits a job with a policy of its own. A task cannot, and is
+// told so.
 func TestOnlyOutside(t *testing.T) {
 	both := clients(t)
 	outside, inside := both["outside"], both["inside"]
@@ -303,8 +330,11 @@ func TestOnlyOutside(t *testing.T) {
 	if w, err := outside.WhyJob(t.Context(), l.Job); err != nil || !strings.Contains(w.String(), "1 of 2 members") {
 		t.Errorf("%v: of the job, it says %s", err, w)
 	}
+	if _, err := outside.Submit(t.Context(), job, night{}); err != nil {
+		t.Error(err)
+	}
 	for what, err := range map[string]error{
-		"policies": second(inside.Submit(t.Context(), job, gang.Gang{})), "why": second(inside.Why(t.Context(), l.Tasks[0])),
+		"policies": second(inside.Submit(t.Context(), job, night{})), "why": second(inside.Why(t.Context(), l.Tasks[0])),
 		"job": second(inside.WhyJob(t.Context(), l.Job)), "run": inside.RunPolicies(t.Context()),
 	} {
 		if !errors.Is(err, types.Precondition) || !strings.Contains(err.Error(), "outside of tasks") {

@@ -2,11 +2,15 @@ package escher
 
 import (
 	"context"
+	"encoding/json"
+	"reflect"
 	"time"
 
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
@@ -37,21 +41,39 @@ func (j Job) launch() tasksocket.Launch {
 }
 
 // Submit submits a job, all of it or nothing, to which policies apply, such as gang.Gang{}. Invalid:
-// the error names each wrong field. Precondition: a task submits a job with policies.
+// the error names each wrong field. Precondition: a task submits a job with a policy that Escher
+// does not have.
 func (c *Client) Submit(ctx context.Context, job Job, policies ...esl.Policy) (Launched, error) {
 	launch := job.launch()
-	if len(policies) == 0 {
+	switch {
+	case len(policies) == 0:
 		return c.requests.Launch(ctx, launch)
-	}
-	if c.jobs == nil {
-		return Launched{}, errInside("submit a job with policies")
+	case c.jobs == nil:
+		return c.submitInside(ctx, launch, policies)
 	}
 	tasks, err := launch.Submissions()
 	if err != nil {
 		return Launched{}, err
 	}
-	l, err := c.jobs.Submit(ctx, controlplane.Job{ID: job.ID, Name: job.Name, Labels: types.LabelsOf(job.Labels), Tasks: tasks}, policies...)
+	l, err := library.Submit(ctx, c.jobs, controlplane.Job{ID: job.ID, Name: job.Name, Labels: types.LabelsOf(job.Labels), Tasks: tasks}, policies...)
 	return Launched{Tasks: l.Tasks, Job: l.Job, Revision: l.Revision}, err
+}
+
+// submitInside submits a job with policies in a task. The agent applies the built-in ones; it cannot
+// call the Apply of another.
+func (c *Client) submitInside(ctx context.Context, launch tasksocket.Launch, policies []esl.Policy) (Launched, error) {
+	stored, err := esl.StoredForms(policies)
+	if err != nil {
+		return Launched{}, err
+	}
+	known := builtin.Kinds()
+	for i, p := range stored {
+		if made, err := known.Read(p); err != nil || reflect.TypeOf(made) != reflect.TypeOf(policies[i]) {
+			return Launched{}, errInside("submit a job with policy " + p.Kind + ", whose Apply is in the program")
+		}
+		launch.Job.Policies = append(launch.Job.Policies, tasksocket.Policy{Name: p.Kind, With: json.RawMessage(p.With)})
+	}
+	return c.requests.Launch(ctx, launch)
 }
 
 // Run submits one task, without a job, and returns its id.

@@ -87,15 +87,8 @@ func (d *Decision) declare(x *Change, p esl.Policy) error {
 	return nil
 }
 
-// HasPolicies reports whether a job has policies and must be expanded.
-func (d *Decision) HasPolicies() bool {
-	for i := range d.Changes {
-		if len(d.Changes[i].policies) > 0 {
-			return true
-		}
-	}
-	return false
-}
+// Policies returns the policies of a job to launch.
+func (c *Change) Policies() []esl.Policy { return c.policies }
 
 // Planned returns the policies of a job to launch, and the id used for planning, which differs from
 // its later id. nil means no policies.

@@ -1,6 +1,7 @@
 package tasksocket
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -48,6 +49,14 @@ type Job struct {
 	Name string `json:"name,omitempty"`
 	// Labels are those of the job, and of its tasks unless they have their own value.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Policies apply to its tasks.
+	Policies []Policy `json:"policies,omitempty"`
+}
+
+// Policy is a policy by its kind, with its parameters as a JSON object.
+type Policy struct {
+	Name string          `json:"name"`
+	With json.RawMessage `json:"with,omitempty"`
 }
 
 // Launch is a request to launch tasks; several become a job.

@@ -56,6 +56,15 @@ func (j *Job) of(tasks []controlplane.Submission) controlplane.Job {
 	return controlplane.Job{ID: j.ID, Name: j.Name, Labels: types.LabelsOf(j.Labels), Tasks: tasks}
 }
 
+// stored returns the policies of the job as they are stored.
+func (j *Job) stored() []types.Policy {
+	out := make([]types.Policy, len(j.Policies))
+	for i, p := range j.Policies {
+		out[i] = types.Policy{Kind: p.Name, With: string(p.With)}
+	}
+	return out
+}
+
 func (r *Reserve) reservation() types.Reservation {
 	out := types.Reservation{Bundles: r.Bundles, Priority: r.Priority, Session: r.Session, Accumulate: r.Accumulate, Job: r.Job, Lost: r.Lost}
 	if lost, err := types.ParseLostBundles(string(r.Lost)); err == nil {

@@ -21,9 +21,15 @@ type Direct struct {
 	Self Self
 	// Own restricts resources to new ones and those that end with the same owner.
 	Own bool
+	// Library submits jobs with policies; nil means that it cannot be done.
+	Library Library
 	// Log logs lost watches; nil means no log.
 	Log *zap.Logger
 }
+
+// Library submits a job to which policies apply: it knows them, and the agent does not. Invalid: one
+// is unknown, or its parameters are wrong.
+type Library func(ctx context.Context, c *controlplane.Client, job controlplane.Job, policies []types.Policy) (controlplane.Launched, error)
 
 // State reads the state of the cluster, with reads also the keys that it was read from.
 func (d Direct) State(ctx context.Context, reads bool) (State, error) {
@@ -79,10 +85,15 @@ func (d Direct) Launch(ctx context.Context, l Launch) (Launched, error) {
 		return Launched{}, err
 	}
 	var res controlplane.Launched
-	if l.Job != nil {
-		res, err = d.Client.LaunchJob(ctx, l.Job.of(tasks))
-	} else {
+	switch {
+	case l.Job == nil:
 		res, err = d.Client.Launch(ctx, tasks...)
+	case len(l.Job.Policies) == 0:
+		res, err = d.Client.LaunchJob(ctx, l.Job.of(tasks))
+	case d.Library == nil:
+		err = types.Errorf(types.Precondition, "job.policies: this agent knows none: submit the job outside of tasks")
+	default:
+		res, err = d.Library(ctx, d.Client, l.Job.of(tasks), l.Job.stored())
 	}
 	return launchedOf(res), err
 }
@@ -184,6 +195,9 @@ func (d Direct) Commit(ctx context.Context, body Transaction) (Committed, error)
 		tasks, err := l.Submissions()
 		if err != nil {
 			return Committed{}, types.Errorf(types.Invalid, "launch[%d]: %w", i, err)
+		}
+		if l.Job != nil && len(l.Job.Policies) > 0 {
+			return Committed{}, types.Errorf(types.Invalid, "launch[%d].job.policies: a transaction has none: launch the job by itself", i)
 		}
 		if l.Job != nil {
 			out.Launched = append(out.Launched, launchedOf(t.LaunchJob(l.Job.of(tasks))))

@@ -14,7 +14,7 @@ import (
 
 // direct performs the requests of the task.
 func (s *Server) direct() Direct {
-	return Direct{Client: s.cfg.Client, Self: s.cfg.Self, Own: s.cfg.Mode == types.SocketSelf, Log: s.cfg.Log}
+	return Direct{Client: s.cfg.Client, Self: s.cfg.Self, Own: s.cfg.Mode == types.SocketSelf, Library: s.cfg.Library, Log: s.cfg.Log}
 }
 
 func (s *Server) self(*http.Request) (any, error) { return s.cfg.Self, nil }
@@ -35,6 +35,13 @@ func (s *Server) set(r *http.Request, body *Set) (any, error) {
 }
 
 func (s *Server) launch(r *http.Request, body *Launch) (any, error) {
+	if body.Job != nil && len(body.Job.Policies) > 0 { // some read the nodes and the namespace
+		release, err := s.useListing(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
 	return s.direct().Launch(r.Context(), *body)
 }
 

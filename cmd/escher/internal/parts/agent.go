@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane/sockets"
@@ -88,7 +89,7 @@ func (a *Agent) make() (*nodeagent.Agent, net.Listener, error) {
 		return nil, nil, err
 	}
 	a.Config.Address = address
-	a.Config.Say = howto.Say
+	a.Config.Say, a.Config.Library = howto.Say, library.OfSocket
 	nodes := nodeapi.Dialer{Store: a.Config.Store, TLS: a.NodeTLS}
 	a.Config.FetchWorkdir = func(ctx context.Context, image string) error {
 		return nodes.FetchWorkdir(ctx, a.Config.Node, a.Config.Runtime, image)

@@ -2,12 +2,14 @@ package cmdutil
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/labels"
@@ -43,7 +45,20 @@ func (i inside) Launch(ctx context.Context, tasks ...controlplane.Submission) (c
 
 // LaunchJob submits a job.
 func (i inside) LaunchJob(ctx context.Context, job controlplane.Job) (controlplane.Launched, error) {
-	return i.launch(ctx, &tasksocket.Job{ID: job.ID, Name: job.Name, Labels: types.LabelMap(job.Labels)}, job.Tasks)
+	return i.LaunchPolicies(ctx, job)
+}
+
+// LaunchPolicies submits a job with policies, of which the agent knows the built-in ones.
+func (i inside) LaunchPolicies(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
+	out := &tasksocket.Job{ID: job.ID, Name: job.Name, Labels: types.LabelMap(job.Labels)}
+	stored, err := esl.StoredForms(policies)
+	if err != nil {
+		return controlplane.Launched{}, err
+	}
+	for _, p := range stored {
+		out.Policies = append(out.Policies, tasksocket.Policy{Name: p.Kind, With: json.RawMessage(p.With)})
+	}
+	return i.launch(ctx, out, job.Tasks)
 }
 
 func (i inside) launch(ctx context.Context, job *tasksocket.Job, tasks []controlplane.Submission) (controlplane.Launched, error) {

@@ -3,9 +3,12 @@ package cmdutil
 import (
 	"context"
 
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/labels"
@@ -17,6 +20,8 @@ type Tasks interface {
 	State(ctx context.Context) (*cluster.State, error)
 	Launch(ctx context.Context, tasks ...controlplane.Submission) (controlplane.Launched, error)
 	LaunchJob(ctx context.Context, job controlplane.Job) (controlplane.Launched, error)
+	// LaunchPolicies is LaunchJob with policies.
+	LaunchPolicies(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error)
 	Wait(ctx context.Context, until controlplane.Until, ids ...string) (map[string]types.Status, error)
 	Stop(ctx context.Context, id string, opts controlplane.StopOptions) error
 	// Selected returns the ids of the tasks with some labels; with live, only of those that have not
@@ -58,6 +63,11 @@ func (o Direct) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, 
 		where = controlplane.InCluster()
 	}
 	return o.SetResource(ctx, s.Name, s.Capacity, where, s.Opts)
+}
+
+// LaunchPolicies submits a job with policies.
+func (o Direct) LaunchPolicies(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
+	return library.Submit(ctx, builtin.New(o.Client), job, policies...)
 }
 
 // Selected returns the ids of tasks by their labels.

@@ -15,7 +15,6 @@ import (
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/admission"
 	"github.com/escher-sched/escher/esl/apply"
-	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/nodeagent/runtime/image"
 	"github.com/escher-sched/escher/types"
 )
@@ -109,10 +108,7 @@ func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launchin
 		f.Tell("%s", notice)
 	}
 	if f.InTask() && r.indices != nil {
-		return l, types.Errorf(types.Precondition, "array: a task cannot submit an array: submit it outside, or give --count")
-	}
-	if f.InTask() && len(l.policies) > 0 {
-		return l, errPoliciesInside()
+		return l, errArrayInside()
 	}
 	if l.subs, err = r.submissions(f, command); err != nil {
 		return l, err
@@ -127,20 +123,11 @@ func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launchin
 	return l, nil
 }
 
-// errPoliciesInside says that the socket of a task knows no policies.
-func errPoliciesInside() error {
-	return types.Errorf(types.Precondition, "policies: a task cannot submit what has some: submit it outside, or leave them out")
-}
-
 // submit submits the tasks: as a job if there are several, or policies.
 func (l launching) submit(ctx context.Context, tasks cmdutil.Tasks) (controlplane.Launched, error) {
-	stored, err := esl.StoredForms(l.policies)
-	if err != nil {
-		return controlplane.Launched{}, err
-	}
-	job := controlplane.Job{Name: l.subs[0].Task.Name, Labels: l.subs[0].Task.Labels, Tasks: l.subs, RequestDigest: apply.RequestDigest(l.subs, stored)}
-	if direct, ok := tasks.(cmdutil.Direct); ok && len(l.policies) > 0 {
-		return builtin.New(direct.Client).Submit(ctx, job, l.policies...)
+	job := controlplane.Job{Name: l.subs[0].Task.Name, Labels: l.subs[0].Task.Labels, Tasks: l.subs, RequestDigest: apply.RequestDigest(l.subs, nil)}
+	if len(l.policies) > 0 {
+		return tasks.LaunchPolicies(ctx, job, l.policies...)
 	}
 	if len(l.subs) == 1 && l.subs[0].Task.Count == 0 {
 		return tasks.Launch(ctx, l.subs...)

@@ -123,15 +123,24 @@ func (s *submitFlags) submit(ctx context.Context, f *cmdutil.Factory, docs []man
 	return nil
 }
 
-// expand adds the requests of the policies of jobs.
+// expand adds the requests of the policies of jobs. In a task, its agent does that.
 func expand(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) error {
 	if direct, ok := tasks.(cmdutil.Direct); ok {
 		return d.Expand(ctx, builtin.New(direct.Client))
 	}
-	if d.HasPolicies() {
-		return errPoliciesInside()
+	for i := range d.Changes {
+		for _, s := range d.Changes[i].Submissions {
+			if s.Task.Count > 0 {
+				return errArrayInside()
+			}
+		}
 	}
 	return nil
+}
+
+// errArrayInside says that the requests of the task socket have no index.
+func errArrayInside() error {
+	return types.Errorf(types.Precondition, "array: a task cannot submit an array: submit it outside, or give a count")
 }
 
 // launchAll launches a decision: outside a task in one transaction if it fits, in a task one
@@ -145,7 +154,7 @@ func launchAll(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) erro
 		var l controlplane.Launched
 		var err error
 		if c.Kind == manifest.KindJob {
-			l, err = tasks.LaunchJob(ctx, controlplane.Job{Name: c.Name, Labels: c.Labels(), Tasks: c.Submissions})
+			l, err = tasks.LaunchPolicies(ctx, controlplane.Job{Name: c.Name, Labels: c.Labels(), Tasks: c.Submissions}, c.Policies()...)
 		} else {
 			l, err = tasks.Launch(ctx, c.Submissions...)
 		}

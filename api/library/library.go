@@ -1,0 +1,44 @@
+// Package library submits jobs with policies, for the command line, programs, and the sockets of
+// tasks.
+package library
+
+import (
+	"context"
+	"errors"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/apply"
+	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/types"
+)
+
+// Submit submits a job with policies, and stores what it was requested to be, so that a file can be
+// applied to it later.
+func Submit(ctx context.Context, jobs *esl.Client, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
+	stored, err := esl.StoredForms(policies)
+	if err != nil {
+		return controlplane.Launched{}, err
+	}
+	job.RequestDigest = apply.RequestDigest(job.Tasks, stored)
+	return jobs.Submit(ctx, job, policies...)
+}
+
+// OfSocket submits a job of a task, by its socket. It knows the built-in policies; those with a
+// domain in their names are stored for the program that runs them. Invalid: the error names each
+// policy that is unknown, or whose parameters are wrong.
+func OfSocket(ctx context.Context, c *controlplane.Client, job controlplane.Job, policies []types.Policy) (controlplane.Launched, error) {
+	jobs := builtin.New(c)
+	made := make([]esl.Policy, len(policies))
+	var errs []error
+	for i, p := range policies {
+		var err error
+		if made[i], err = jobs.Kinds.Read(p); err != nil {
+			errs = append(errs, types.Errorf(types.Invalid, "job.policies[%d]: %w", i, err))
+		}
+	}
+	if len(errs) > 0 {
+		return controlplane.Launched{}, types.Errorf(types.Invalid, "%w", errors.Join(errs...))
+	}
+	return Submit(ctx, jobs, job, made...)
+}
