@@ -1,7 +1,9 @@
 package esl
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -79,15 +81,25 @@ func (c *Client) lone(ctx context.Context, name string) ([]string, error) {
 	return ids, err
 }
 
-// TasksOf returns the tasks of the job with the id name, or the task with it. Without these it
-// returns the newest job, or jobless task, with that label, submitted no later than this job.
-// forgotten is how many tasks of that job ended and were forgotten before this job was submitted.
-func (s *State) TasksOf(name string) (tasks []*cluster.Task, forgotten int) {
-	if tasks := s.JobTasks(name); len(tasks) > 0 {
-		return tasks, s.forgotten(name, len(tasks))
+// Preceding is what is known of another job, or of a jobless task.
+type Preceding struct {
+	// Tasks are its tasks: of a job that is not being updated, only the current one of each index, and
+	// none that an update has removed.
+	Tasks []*cluster.Task
+	// Forgotten is how many ended and were forgotten before this job was submitted.
+	Forgotten int
+	// Updating reports whether an update of the job has not finished: it has further tasks later.
+	Updating bool
+}
+
+// Preceding returns the job with the id name, or the task with it. Without these it returns the newest
+// job, or jobless task, with that label, submitted no later than this job.
+func (s *State) Preceding(name string) Preceding {
+	if p := s.preceding(name); len(p.Tasks) > 0 || p.Updating {
+		return p
 	}
 	if t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: name}); t != nil && t.Info.V != nil {
-		return []*cluster.Task{t}, 0
+		return Preceding{Tasks: []*cluster.Task{t}}
 	}
 	now := int64(0)
 	if own := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]; own != nil {
@@ -103,10 +115,58 @@ func (s *State) TasksOf(name string) (tasks []*cluster.Task, forgotten int) {
 		}
 	}
 	if newest == "" {
-		return s.lone(name, now), 0
+		return Preceding{Tasks: s.lone(name, now)}
 	}
-	tasks = s.JobTasks(newest)
-	return tasks, s.forgotten(newest, len(tasks))
+	return s.preceding(newest)
+}
+
+// preceding returns the job with an id.
+func (s *State) preceding(job string) Preceding {
+	p := Preceding{Tasks: s.JobTasks(job)}
+	of := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: job}]
+	if of == nil || of.V == nil {
+		return p
+	}
+	if p.Updating = of.V.Updating; !p.Updating {
+		p.Tasks = currentTasks(p.Tasks, of.V.Tasks)
+	}
+	if own := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]; own == nil || own.V == nil || s.Now.Sub(time.Unix(0, own.V.Submitted)) > remembers {
+		return p
+	}
+	p.Forgotten = max(0, of.V.Tasks-len(p.Tasks))
+	return p
+}
+
+// remembers is how long ended tasks are kept at least, with a margin: see server.Policy.KeepMin. An end
+// after the submission of a job is seen before it is forgotten, so a task that is missing soon after
+// that had ended before.
+const remembers = 4 * time.Minute
+
+// currentTasks returns the last task of each index, and leaves out those stopped for a count that is
+// now smaller. Tasks of former versions have no index.
+func currentTasks(tasks []*cluster.Task, count int) []*cluster.Task {
+	if len(tasks) <= count {
+		return tasks
+	}
+	last := make(map[int]*cluster.Task, len(tasks))
+	for _, t := range tasks {
+		if v := t.Info.V; v != nil && v.Count > 0 && (last[v.Index] == nil || later(t, last[v.Index])) {
+			last[v.Index] = t
+		}
+	}
+	for _, index := range slices.Backward(slices.Sorted(maps.Keys(last))) {
+		if len(last) > count && last[index].Info.V.Stop != nil {
+			delete(last, index)
+		}
+	}
+	return slices.DeleteFunc(tasks, func(t *cluster.Task) bool {
+		return t.Info.V != nil && t.Info.V.Count > 0 && last[t.Info.V.Index] != t
+	})
+}
+
+// later reports whether a was submitted after b.
+func later(a, b *cluster.Task) bool {
+	return cmp.Or(cmp.Compare(a.Info.V.Submitted, b.Info.V.Submitted), cmp.Compare(a.Info.Create, b.Info.Create)) > 0
 }
 
 // lone returns the newest jobless task with a name that existed at a revision.
@@ -125,19 +185,4 @@ func (s *State) lone(name string, now int64) []*cluster.Task {
 		return nil
 	}
 	return []*cluster.Task{s.View.Task(newest)}
-}
-
-// remembers is how long ended tasks are kept at least, with a margin: see server.Policy.KeepMin.
-const remembers = 4 * time.Minute
-
-// forgotten returns how many tasks of another job, of which known are stored, were forgotten before
-// this job saw their end. An end after this job's submission is seen before it is forgotten, so a
-// task missing soon after submission had ended before.
-func (s *State) forgotten(job string, known int) int {
-	of := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: job}]
-	own := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: s.Job}]
-	if of == nil || of.V == nil || own == nil || own.V == nil || s.Now.Sub(time.Unix(0, own.V.Submitted)) > remembers {
-		return 0
-	}
-	return max(0, of.V.Tasks-known)
 }

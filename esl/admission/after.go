@@ -289,19 +289,23 @@ func (p After) standingOf(named map[string][]*cluster.Task, names []string) stan
 	return st
 }
 
-// standingOfJob returns how far a preceding job is; with Each, its tasks of an index. It counts as failed if all of its tasks are
-// forgotten, or if some were before this job was submitted.
+// standingOfJob returns how far a preceding job is; with Each, its tasks of an index. It counts as failed
+// if all of its tasks are forgotten, or if some were before this job was submitted. While an update
+// replaces its tasks, it has not ended.
 func (p After) standingOfJob(s *esl.State, job string, index int) standing {
 	var st standing
-	tasks, forgotten := s.TasksOf(job)
+	before := s.Preceding(job)
+	tasks := before.Tasks
 	switch {
+	case before.Updating:
+		return standing{waiting: fmt.Sprintf("job %s, an update of which has begun and not finished", job)}
 	case len(tasks) == 0:
 		st.failed = fmt.Sprintf("job %s, which is not there", job)
-	case forgotten > 0:
-		st.failed = fmt.Sprintf("job %s, of which %d of %d tasks had ended, and were deleted, before this was submitted: how they ended is unknown", job, forgotten, forgotten+len(tasks))
+	case before.Forgotten > 0:
+		st.failed = fmt.Sprintf("job %s, of which %d of %d tasks had ended, and were deleted, before this was submitted: how they ended is unknown", job, before.Forgotten, before.Forgotten+len(tasks))
 	}
 	if p.Each && st.failed == "" {
-		tasks = slices.DeleteFunc(slices.Clone(tasks), func(t *cluster.Task) bool { return t.Info.V == nil || t.Info.V.Count == 0 || t.Info.V.Index != index })
+		tasks = slices.DeleteFunc(tasks, func(t *cluster.Task) bool { return t.Info.V == nil || t.Info.V.Count == 0 || t.Info.V.Index != index })
 		if len(tasks) == 0 {
 			st.failed = fmt.Sprintf("task %d of job %s, which has none of that index", index, job)
 		}

@@ -67,7 +67,7 @@ func (d *Decision) update(ctx context.Context, c *controlplane.Client, x *Change
 	case r.taken(err) && !r.begun:
 		return err // decide again
 	case r.taken(err):
-		return types.Errorf(types.Precondition, "update job %s: another apply has changed it meanwhile, and goes on (%w): %s", x.ID, err, action.PlanAgain.Of())
+		return types.Errorf(types.Precondition, "update job %s: another apply or a stop has changed it meanwhile (%w): %s", x.ID, err, action.PlanAgain.Of())
 	}
 	return types.Errorf(types.ClassOf(err), "update job %s: %w. %s: to go on, apply the file again, changed or not; to go back, apply the former file", x.ID, err, r.state())
 }

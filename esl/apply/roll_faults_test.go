@@ -86,12 +86,71 @@ func TestUpdateIsTakenOver(t *testing.T) {
 		if _, err := w.again(t.Context(), w.Client, service("c", startFirst)); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-first; !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "another apply has changed it meanwhile") {
+		if err := <-first; !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "another apply or a stop has changed it meanwhile") {
 			t.Errorf("the first one says %v", err)
 		}
 		w.keeps(since, "2 are healthy", atLeastTwo)
 		w.runs(service("c", startFirst), "0 c running", "1 c running")
 	})
+}
+
+// A stop of the job ends its update: no task follows, and the next apply launches another job.
+func TestUpdateEndsWithAStop(t *testing.T) {
+	for _, update := range []string{startFirst, stopFirst} {
+		for after := time.Second; after < 12*time.Second; after += 750 * time.Millisecond {
+			rollIn(t, func(t *testing.T, w *rolled) {
+				w.started(service("a", update))
+				begun := make(chan error)
+				go func() {
+					_, err := w.again(t.Context(), w.Client, service("b", update))
+					begun <- err
+				}()
+				w.pass(after)
+				w.stopJob()
+				if err := <-begun; err != nil && !types.Is(err, types.Precondition) {
+					t.Errorf("%s, after %s: %v", update, after, err)
+				}
+				w.pass(time.Second)
+				tasks, _, err := w.Tasks(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range tasks {
+					if !tasks[i].Phase().Ended() {
+						t.Errorf("%s, after %s: task %s is %s", update, after, tasks[i].ID, tasks[i].Phase())
+					}
+				}
+				for id, j := range w.view().Jobs {
+					if j.V.Updating {
+						t.Errorf("%s, after %s: job %s is being updated", update, after, id.ID)
+					}
+				}
+				d := w.apply(service("b", update), apply.Options{})
+				if c := d.Changes[0]; c.Action != apply.Launch || len(d.Launched()) != 2 {
+					t.Errorf("%s, after %s: it is to %s", update, after, c.Action)
+				}
+			})
+		}
+	}
+}
+
+// stopJob stops the job as escher stop does.
+func (w *rolled) stopJob() {
+	w.t.Helper()
+	for id := range w.view().Jobs {
+		if err := apply.EndUpdate(w.t.Context(), w.Client, id.ID); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	tasks, _, err := w.Tasks(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range tasks {
+		if err := w.Stop(w.t.Context(), tasks[i].ID, controlplane.StopOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
 
 func TestUpdateThatFails(t *testing.T) {

@@ -1,7 +1,9 @@
 package apply
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,22 +14,87 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// wholeUpdate refuses an update that does not fit tasks that are replaced together: those with
-// policies, and those that know their peers.
+// wholeUpdate refuses an update that does not fit tasks that are replaced together.
 func wholeUpdate(c *Change, wanted []controlplane.Submission) error {
 	u := c.doc.Job.Update
-	peers := func(s controlplane.Submission) bool { return s.Spec.Peers != types.NoPeers }
-	if u == nil || c.oneByOne() && !slices.ContainsFunc(wanted, peers) {
-		return nil
-	}
-	const together = "the tasks of a job with peers, or with policies that are not of placement alone, are replaced together, stop-first: leave it out"
 	switch {
+	case u == nil || !c.wholly(wanted):
+		return nil
 	case u.Order == manifest.StartFirst:
 		return types.Errorf(types.Invalid, "update.order: %s: %s", u.Order, together)
 	case u.AtOnce > 0:
 		return types.Errorf(types.Invalid, "update.atOnce: %d: %s", u.AtOnce, together)
 	}
 	return nil
+}
+
+const together = "the tasks of a job with peers, or with policies that are not of placement alone, are replaced together, stop-first: leave it out"
+
+// wholly reports whether the tasks of a job are always replaced together: those with policies, and
+// those that know their peers.
+func (c *Change) wholly(wanted []controlplane.Submission) bool {
+	peers := func(s controlplane.Submission) bool { return s.Spec.Peers != types.NoPeers }
+	return !c.oneByOne() || slices.ContainsFunc(wanted, peers)
+}
+
+// Override makes the fields of u that are not zero count in place of those of the updates of jobs. It
+// gives an update to jobs without one. Invalid: they do not fit one of the jobs; the error names the
+// field as flags do.
+func Override(docs []manifest.Document, u manifest.Update, now time.Time) error {
+	jobs := 0
+	for i := range docs {
+		j := docs[i].Job
+		if j == nil {
+			continue
+		}
+		jobs++
+		if err := fits(&docs[i], u, now); err != nil {
+			return err
+		}
+		var is manifest.Update
+		if j.Update != nil {
+			is = *j.Update
+		}
+		is.AtOnce, is.Order, is.Healthy = cmp.Or(u.AtOnce, is.AtOnce), cmp.Or(u.Order, is.Order), cmp.Or(u.Healthy, is.Healthy)
+		j.Update = &is
+	}
+	if jobs == 0 {
+		return types.Errorf(types.Invalid, "%s: there is no job in the file: leave it out", overridden(u))
+	}
+	return nil
+}
+
+// fits refuses an update from flags for a job that is replaced in no such way.
+func fits(doc *manifest.Document, u manifest.Update, now time.Time) error {
+	if doc.Job.Array != nil {
+		return types.Errorf(types.Invalid, "%s: %s is an array, which only gets further indices: leave it out", overridden(u), doc)
+	}
+	if u.AtOnce == 0 && u.Order != manifest.StartFirst {
+		return nil
+	}
+	c, err := newChange(doc)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doc, err)
+	}
+	subs, err := doc.Job.Submissions(now)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doc, err)
+	}
+	if c.wholly(subs) {
+		return types.Errorf(types.Invalid, "%s: %s: %s", overridden(u), doc, together)
+	}
+	return nil
+}
+
+// overridden names the first field that is set, as flags do.
+func overridden(u manifest.Update) string {
+	switch {
+	case u.AtOnce > 0:
+		return "at-once"
+	case u.Order != "":
+		return "order"
+	}
+	return "healthy"
 }
 
 // oneByOne reports whether the policies of the job, if any, let its tasks be replaced one by one.

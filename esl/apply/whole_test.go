@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/types"
 )
@@ -159,5 +160,40 @@ func TestUpdateOfManyTasks(t *testing.T) {
 	want(t, w.apply(many, apply.Options{}), apply.Unchanged)
 	if tasks, _, err := w.Tasks(t.Context()); err != nil || len(tasks) != 300 {
 		t.Errorf("there are %d tasks, %v", len(tasks), err)
+	}
+}
+
+// An override changes the fields that it has, of every job.
+func TestOverride(t *testing.T) {
+	parse := func(text string) []manifest.Document {
+		docs, err := manifest.Parse("f", []byte(text), known())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return docs
+	}
+	now := time.Unix(1000, 0)
+	docs := parse(header + "kind: Job\nname: a\nupdate: {atOnce: 3, healthy: 1s, timeout: 1m}\ntemplate: {image: a}\n---\n" +
+		header + "kind: Job\nname: b\ntemplate: {image: b}\n---\n" + header + "kind: Task\nname: c\nimage: c\n")
+	if err := apply.Override(docs, manifest.Update{AtOnce: 2, Order: manifest.StartFirst}, now); err != nil {
+		t.Fatal(err)
+	}
+	second, minute := types.Duration(time.Second), types.Duration(time.Minute)
+	if got, want := *docs[0].Job.Update, (manifest.Update{AtOnce: 2, Order: manifest.StartFirst, Healthy: second, Timeout: minute}); got != want {
+		t.Errorf("a: %+v, want %+v", got, want)
+	}
+	if got, want := *docs[1].Job.Update, (manifest.Update{AtOnce: 2, Order: manifest.StartFirst}); got != want {
+		t.Errorf("b: %+v, want %+v", got, want)
+	}
+	together := ring("a", "{}")
+	for _, u := range []manifest.Update{{Order: manifest.StopFirst}, {Healthy: second}} {
+		if err := apply.Override(parse(together), u, now); err != nil {
+			t.Errorf("%+v: %v", u, err)
+		}
+	}
+	for says, u := range map[string]manifest.Update{"order: job ring: ": {Order: manifest.StartFirst}, "at-once: job ring: ": {AtOnce: 1}} {
+		if err := apply.Override(parse(together), u, now); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%+v: %v", u, err)
+		}
 	}
 }

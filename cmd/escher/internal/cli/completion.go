@@ -227,6 +227,7 @@ func (f completions) flagCompleters() map[string]completer {
 		"request":      f.amounts,
 		"gpu-topology": words(string(types.LinkedDevices), string(types.OneNUMA)),
 		"until":        words("ended", "healthy", "running", "bound"),
+		"order":        words(string(manifest.StopFirst), string(manifest.StartFirst)),
 		"sort":         words(top.TopSorts()...),
 		"lifetime":     words(string(types.OfTask), string(types.OfSession), string(types.OfReservation), string(types.OfJob), string(types.OfPolicy)),
 	}

@@ -103,10 +103,10 @@ In this order: ` + "`--endpoints` or `--dir`; `--context`; `ESCHER_ENDPOINTS` or
 context in use (` + "`escher context use`" + `); the directory ` + "`~/.local/share/escher`" + `. Inside a task, its socket.
 
 ## Names
-A name of a task or job means the one that lives, else the one submitted last; ` + "`exec web`" + ` also enters the only task of a
-job. For ids of tasks, jobs and reservations, and for names of nodes, a unique beginning is enough; an exact match wins. If
-several match, the error lists them; if none does, it suggests similar names. ` + "`-l team=vision`" + ` selects by
-[labels](labels.md).
+A name of a task or job means the one that lives, else one that is ending, else the one submitted last. ` + "`web.2`" + ` and
+` + "`web/2`" + ` mean the task of index 2 of job ` + "`web`" + `; ` + "`exec web`" + ` also enters the only task of a job. For ids of tasks, jobs and
+reservations, and for names of nodes, a unique beginning is enough; an exact match wins. If several match, the error lists
+them; if none does, it suggests similar names. ` + "`-l team=vision`" + ` selects by [labels](labels.md).
 
 ## Output
 Commands that list or show something take ` + "`-o`" + `:

@@ -39,11 +39,23 @@ func TestFindByItsName(t *testing.T) {
 	job("web-a", "web", types.Running)
 	job("web-b", "web", types.Running)
 	job("web2-a", "web2", types.Running)
+	job("db-a", "db", types.Running)
+	job("db-b", "db", types.Running)
+	for _, task := range []string{"db-a-0", "db-a-1"} {
+		put(controlplane.TaskKey("d", task), &types.Task{Job: "db-a", Name: "db", Submitted: 1, Stop: &types.Stop{}})
+	}
+	job("v1.5-a", "v1.5", types.Running)
+	job("api-a", "api", types.Running)
+	for task, x := range map[string]types.Task{"api-x.00": {Index: 0, Submitted: 20}, "api-y.00": {Index: 0, Submitted: 21}, "api-x.11": {Index: 11, Submitted: 20}} {
+		x.Job, x.Name, x.Count = "api-a", "api", 12
+		put(controlplane.TaskKey("d", task), &x)
+	}
 	client, err := controlplane.New(store, "d")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"hi": "job hi-a", "train": "job train-b", "hi2": "job hi2-a", "hi-a-1": "task hi-a-1", "old": "job old-a"} {
+	for name, want := range map[string]string{"hi": "job hi-a", "train": "job train-b", "hi2": "job hi2-a", "hi-a-1": "task hi-a-1", "old": "job old-a", "db": "job db-b",
+		"api.0": "task api-y.00", "api/11": "task api-x.11", "api-a.011": "task api-x.11", "api-a/0": "task api-y.00", "api-x.1": "task api-x.11"} {
 		got, err := cmdutil.Find(t.Context(), client, name, show.Describable()...)
 		if err != nil || got.String() != want {
 			t.Errorf("%s: %s, %v, want %s", name, got, err, want)
@@ -52,5 +64,13 @@ func TestFindByItsName(t *testing.T) {
 	_, err = cmdutil.Find(t.Context(), client, "web", show.Describable()...)
 	if want := "job web-a, job web-b"; !types.Is(err, types.Invalid) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
+	}
+	for name, want := range map[string]string{
+		"api.7": "job api-a has no task of index 7: escher ps -a --job api-a lists its tasks", "ap.0": `"ap.0" in namespace d`, "v1.2": `"v1.2" in namespace d`, "api.x": `"api.x" in namespace d`,
+		"/0": `"/0" in namespace d`, "web.0": `"web" is ambiguous`, "none.0": `"none.0" in namespace d`,
+	} {
+		if got, err := cmdutil.Find(t.Context(), client, name, show.Describable()...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %s, %v, want %s", name, got, err, want)
+		}
 	}
 }

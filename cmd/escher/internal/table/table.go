@@ -55,17 +55,22 @@ func Print[T Row](out Output, rows []T) error {
 	case f == Name:
 		return names(out.To, rows)
 	case f.Encoded():
-		if rows == nil {
-			rows = []T{}
-		}
-		if f.template() != "" {
-			// Templates expect a list as an object with items.
-			return Encode(out.To, f, map[string]any{"items": rows})
-		}
-		return Encode(out.To, f, rows)
+		return EncodeList(out.To, f, rows)
 	}
 	_, err := io.WriteString(out.To, strings.Join(Lines(out, rows), "\n")+"\n")
 	return err
+}
+
+// EncodeList is Encode for a list.
+func EncodeList[T any](w io.Writer, f Format, rows []T) error {
+	if rows == nil {
+		rows = []T{}
+	}
+	if f.template() != "" {
+		// Templates expect a list as an object with items.
+		return Encode(w, f, map[string]any{"items": rows})
+	}
+	return Encode(w, f, rows)
 }
 
 // names writes the name of each row, once.

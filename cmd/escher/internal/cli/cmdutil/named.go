@@ -22,7 +22,8 @@ func (t Named) String() string {
 }
 
 // Find returns the only object of these kinds whose id is name or begins with it; of several, the
-// one with exactly that name. NotFound: there is none. Invalid: there are several, or name cannot
+// one with exactly that name. If there is none, JOB.INDEX and JOB/INDEX name a task of a job, too.
+// NotFound: there is none. Invalid: there are several, or name cannot
 // be an id.
 func Find(ctx context.Context, client *controlplane.Client, name string, kinds ...controlplane.Kind) (Named, error) {
 	const most = 10
@@ -64,6 +65,11 @@ func Find(ctx context.Context, client *controlplane.Client, name string, kinds .
 			texts = append(texts, "…")
 		}
 		return Named{}, types.Errorf(types.Invalid, "%q is ambiguous: write more of the name of one of %s", name, strings.Join(texts, ", "))
+	}
+	if slices.Contains(kinds, controlplane.Tasks) {
+		if task, ok, err := ofIndex(ctx, client, name); ok || err != nil {
+			return task, err
+		}
 	}
 	return Named{}, notFound(ctx, client, name, kinds)
 }

@@ -55,22 +55,33 @@ func IdsCalled(ctx context.Context, client *controlplane.Client, kind controlpla
 	return ids, err
 }
 
-// LivingOrLast returns those that have not ended, or else the one submitted last. A job ends with the
-// last of its tasks.
+// LivingOrLast returns those that have not ended, but without those that were told to end if there are
+// others; or else the one submitted last. A job ends with the last of its tasks.
 func LivingOrLast(ctx context.Context, client *controlplane.Client, all []Named) ([]Named, error) {
 	tasks, _, err := client.Tasks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	lives, submitted := make(map[Named]bool), make(map[Named]int64)
+	const ending, stays = 1, 2
+	lives, submitted := make(map[Named]int), make(map[Named]int64)
 	for _, t := range tasks {
+		stage := 0
+		switch {
+		case t.Phase().Ended():
+		case t.Task.Stop != nil:
+			stage = ending
+		default:
+			stage = stays
+		}
 		for _, n := range []Named{{Kind: controlplane.Tasks, ID: t.ID}, {Kind: controlplane.Jobs, ID: t.Task.Job}} {
-			lives[n] = lives[n] || !t.Phase().Ended()
+			lives[n] = max(lives[n], stage)
 			submitted[n] = max(submitted[n], t.Task.Submitted)
 		}
 	}
-	if live := slices.DeleteFunc(slices.Clone(all), func(n Named) bool { return !lives[n] }); len(live) > 0 {
-		return live, nil
+	for _, stage := range []int{stays, ending} {
+		if live := slices.DeleteFunc(slices.Clone(all), func(n Named) bool { return lives[n] < stage }); len(live) > 0 {
+			return live, nil
+		}
 	}
 	last := slices.MaxFunc(all, func(a, b Named) int { return cmp.Compare(submitted[a], submitted[b]) })
 	return []Named{last}, nil

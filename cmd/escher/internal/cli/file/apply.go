@@ -35,14 +35,17 @@ missing tasks of a job with a larger count are added, and its others are left al
   escher plan -f app.yaml               the changes to make, and a revision
   escher apply -f app.yaml              make them
   escher apply -f app.yaml --replace    also launch again what differs
+  escher apply -f app.yaml --replace --at-once 2 --order start-first --healthy 5s
 
 With --if-revision and the revision that plan printed, it is refused if an object has
-changed since.`
+changed since. --at-once, --order and --healthy count instead of the update in the file,
+for this time. They replace a job without an update one task after the other, too.`
 
 // NewApply returns the command that creates and updates the objects in a file.
 func NewApply(f *cmdutil.Factory) *cobra.Command {
 	var file, condition string
 	var opts apply.Options
+	var replacing *replacing
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Create or update the objects in a file",
@@ -56,6 +59,9 @@ func NewApply(f *cmdutil.Factory) *cobra.Command {
 				}
 			}
 			docs, err := ReadManifest(f, file)
+			if err == nil {
+				err = replacing.override(docs)
+			}
 			if err != nil {
 				return err
 			}
@@ -100,13 +106,9 @@ func NewApply(f *cmdutil.Factory) *cobra.Command {
 		},
 	}
 	AddFile(cmd, &file)
-	addReplace(cmd, &opts)
+	replacing = addReplacing(cmd, &opts)
 	cmd.Flags().StringVar(&condition, "if-revision", "", "refuse if an object that the file names has changed since this revision, from escher plan")
 	return cmd
-}
-
-func addReplace(cmd *cobra.Command, opts *apply.Options) {
-	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "stop tasks and jobs that differ, and launch them again")
 }
 
 // maxDecisions bounds how often apply decides again after a concurrent change.

@@ -32,12 +32,14 @@ The exit code is 0 if apply can do all of it, even if tasks wait at first. It is
 task can never run on the present nodes, or if apply would be refused.
 
   escher plan -f app.yaml
-  escher plan -f app.yaml --replace     what differs would be launched again`
+  escher plan -f app.yaml --replace     what differs would be launched again
+  escher plan -f app.yaml --replace --at-once 2 --order start-first`
 
 // NewPlan returns the command that shows what apply would do.
 func NewPlan(f *cmdutil.Factory) *cobra.Command {
 	var file string
 	var opts apply.Options
+	var replacing *replacing
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE",
 		Short: "Show what apply would do, and where tasks would be placed",
@@ -45,6 +47,9 @@ func NewPlan(f *cmdutil.Factory) *cobra.Command {
 		Args:  cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			docs, err := ReadManifest(f, file)
+			if err == nil {
+				err = replacing.override(docs)
+			}
 			if err != nil {
 				return err
 			}
@@ -55,15 +60,11 @@ func NewPlan(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			again := fmt.Sprintf("escher apply -f %s --if-revision %s", file, p.Condition)
-			if opts.Replace {
-				again += " --replace"
-			}
-			return p.print(f, again)
+			return p.print(f, fmt.Sprintf("escher apply -f %s --if-revision %s%s", file, p.Condition, replacing))
 		},
 	}
 	AddFile(cmd, &file)
-	addReplace(cmd, &opts)
+	replacing = addReplacing(cmd, &opts)
 	return cmd
 }
 

@@ -11,12 +11,14 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/file"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
 )
 
 const stopHelp = `Ends tasks, or all tasks of jobs, for good. Each gets its stop signal, and is killed if
-it has not ended after its grace. Waiting tasks are cancelled at once.
+it has not ended after its grace. Waiting tasks are cancelled at once. An update of a job
+that is stopped ends, too.
 
   escher stop web train        ids may be shortened
   escher stop --wait train     returns when all of its tasks have ended
@@ -150,8 +152,17 @@ func (s *stopFlags) waitFor(ctx context.Context, f *cmdutil.Factory, tasks cmdut
 	return err
 }
 
-// stop stops all tasks of targets that have not ended, and returns their ids.
+// stop stops all tasks of targets that have not ended, and returns their ids. It first ends the updates
+// of jobs: an update would launch further tasks.
 func (s *stopFlags) stop(ctx context.Context, client *controlplane.Client, targets []cmdutil.Named) ([]string, error) {
+	for _, t := range targets {
+		if t.Kind != controlplane.Jobs {
+			continue
+		}
+		if err := apply.EndUpdate(ctx, client, t.ID); err != nil {
+			return nil, err
+		}
+	}
 	tasks, err := cmdutil.TasksOf(ctx, client, targets)
 	if err != nil {
 		return nil, err

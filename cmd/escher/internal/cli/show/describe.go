@@ -12,7 +12,6 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
@@ -23,6 +22,7 @@ to one that was bound. -o yaml has all of it, in fields. The values of environme
 variables are left out, because they may be secrets; --env shows them.
 
   escher describe web
+  escher describe -l team=vision
   escher describe node-1
   escher describe web -o jsonpath={.phase}`
 
@@ -37,8 +37,9 @@ func NewDescribe(f *cmdutil.Factory) *cobra.Command { return NewDescribeOf(f) }
 // NewDescribeOf is NewDescribe for objects of some kinds; without kinds, for all objects and policies.
 func NewDescribeOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Command {
 	var env bool
+	var labels selected
 	cmd := &cobra.Command{
-		Use:   "describe TASK|JOB|RESERVATION|NODE|POLICY",
+		Use:   "describe TASK|JOB|RESERVATION|NODE|POLICY|-l LABELS",
 		Short: "Show everything about a task, job, reservation, node or shared policy",
 		Long:  describeHelp,
 		Args:  cmdutil.Exactly("TASK"),
@@ -48,6 +49,9 @@ func NewDescribeOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Comman
 			if err != nil {
 				return err
 			}
+			if !labels.IsZero() {
+				return labels.show(ctx, f, client, func(it cmdutil.Named) (shown, error) { return described(ctx, f, client, it, env) })
+			}
 			it, shared, err := findAny(ctx, client, args[0], Describable(), kinds)
 			switch {
 			case err != nil:
@@ -55,23 +59,34 @@ func NewDescribeOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Comman
 			case shared != "":
 				return showPolicies(f, ctx, client, shared)
 			}
-			d := describing{f: f, client: client, env: env, now: time.Now()}
-			var e why.Explanation
-			if e, d.view, err = explain.Why(ctx, client.Store(), subject(it, client.Namespace()), d.now); err != nil {
-				return err
-			}
-			if d.why, err = reasons.Explain(ctx, client, e, d.view, d.now, howto.Say); err != nil {
-				return err
-			}
-			v, err := d.describe(ctx, it)
+			one, err := described(ctx, f, client, it, env)
 			if err != nil {
 				return err
 			}
-			return f.Show(v, it.ID, func(w io.Writer) error { return v.Write(w) })
+			return f.Show(one.value, it.ID, one.text)
 		},
 	}
+	labels.add(cmd, kinds)
 	cmd.Flags().BoolVar(&env, "env", false, "show the values of environment variables")
 	return cmd
+}
+
+// described describes an object.
+func described(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, it cmdutil.Named, env bool) (shown, error) {
+	d := describing{f: f, client: client, env: env, now: time.Now()}
+	e, view, err := explain.Why(ctx, client.Store(), subject(it, client.Namespace()), d.now)
+	if err != nil {
+		return shown{}, err
+	}
+	d.view = view
+	if d.why, err = reasons.Explain(ctx, client, e, d.view, d.now, howto.Say); err != nil {
+		return shown{}, err
+	}
+	v, err := d.describe(ctx, it)
+	if err != nil {
+		return shown{}, err
+	}
+	return shown{v, func(w io.Writer) error { return v.Write(w) }}, nil
 }
 
 // description is a description: encoded by its fields, or as text.

@@ -22,8 +22,8 @@ import (
 const newestTasks = 500
 
 const psHelp = `Lists the tasks of the namespace that have not ended, or all with -a; or the named ones and
-those of named jobs. The reason of one that waits is what it waits for; with -w it is left
-out.
+those of named jobs. Tasks of a job are in the order of their index. The reason of one that
+waits is what it waits for; with -w it is left out.
 
   escher ps -w                       follow changes
   escher ps -a -o wide               with attempts, jobs, requests, labels and reasons
@@ -122,6 +122,7 @@ func (p *psFlags) list(ctx context.Context, f *cmdutil.Factory, client *controlp
 		return err
 	}
 	rows = p.newest(rows)
+	sortTasks(rows)
 	if f.Format != table.Name {
 		addReasons(ctx, client, rows)
 	}
@@ -210,7 +211,7 @@ func (p *psFlags) listing(ns string) cmdutil.Listing[TaskRow] {
 	}
 }
 
-// TaskRows lists the tasks of a view that keep selects, by id.
+// TaskRows lists the tasks of a view that keep selects, in the order of sortTasks.
 func TaskRows(view *cluster.View, ns string, now time.Time, keep func(TaskRow) bool) []TaskRow {
 	var rows []TaskRow
 	for t := range view.Tasks() {
@@ -222,6 +223,6 @@ func TaskRows(view *cluster.View, ns string, now time.Time, keep func(TaskRow) b
 			rows = append(rows, row)
 		}
 	}
-	cmdutil.SortBy(rows, func(r TaskRow) string { return r.ID })
+	sortTasks(rows)
 	return rows
 }

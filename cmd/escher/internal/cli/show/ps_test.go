@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
@@ -70,5 +71,48 @@ func TestPsOfVeryMany(t *testing.T) {
 		if _, err := fmt.Sscanf(line, "t%d", &i); err != nil || i*7919%many < many-10 {
 			t.Errorf("%q is not of the newest", line)
 		}
+	}
+}
+
+// TestPsInOrderOfTheIndex: the ids of tasks have no order once an update has replaced some, or the count
+// has more digits.
+func TestPsInOrderOfTheIndex(t *testing.T) {
+	store := memstore.New()
+	c := controlplane.NewChange(1)
+	for id, task := range map[string]types.Task{
+		"web-b.2": {Job: "web-x", Index: 2, Count: 12}, "web-c.10": {Job: "web-x", Index: 10, Count: 12}, "web-d.1": {Job: "web-x", Index: 1, Count: 12, Submitted: 2},
+		"web-e.1": {Job: "web-x", Index: 1, Count: 12, Submitted: 1}, "web-z.0": {Job: "web-x", Index: 0, Count: 12}, "web-f": {}, "zoo": {}, "old-2": {Job: "old"}, "old-1": {Job: "old"},
+	} {
+		c.Put(controlplane.TaskKey("team", id), &task)
+	}
+	for _, job := range []string{"old", "web-x"} {
+		c.Put(controlplane.JobKey("team", job), &types.Job{Tasks: 1})
+	}
+	if _, err := store.Commit(t.Context(), c.Txn()); err != nil {
+		t.Fatal(err)
+	}
+	client, err := controlplane.New(store, "team")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "old-1 old-2 web-f web-z.0 web-e.1 web-d.1 web-b.2 web-c.10 zoo"
+	var out strings.Builder
+	f := &cmdutil.Factory{Outside: cmdutil.Outside{Out: &out, Err: &out}, Format: table.Name}
+	if err := (&psFlags{}).list(t.Context(), f, client); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(out.String()), " "); got != want {
+		t.Errorf("ps lists %s, want %s", got, want)
+	}
+	view, err := cmdutil.ReadView(t.Context(), store, controlplane.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range TaskRows(view, "team", time.Unix(9, 0), func(TaskRow) bool { return true }) {
+		got = append(got, row.ID)
+	}
+	if strings.Join(got, " ") != want {
+		t.Errorf("others list %s, want %s", got, want)
 	}
 }

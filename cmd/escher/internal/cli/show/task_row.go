@@ -1,7 +1,9 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,6 +71,18 @@ func (t TaskRow) index() string {
 		return ""
 	}
 	return strconv.Itoa(*t.Index)
+}
+
+// sortTasks sorts tasks by their jobs, or ids without one, and those of a job by their index, the oldest
+// of an index first.
+func sortTasks(rows []TaskRow) {
+	slices.SortStableFunc(rows, func(a, b TaskRow) int {
+		index := 0
+		if a.Index != nil && b.Index != nil {
+			index = cmp.Compare(*a.Index, *b.Index)
+		}
+		return cmp.Or(strings.Compare(cmp.Or(a.Job, a.ID), cmp.Or(b.Job, b.ID)), index, cmp.Compare(b.Age, a.Age), strings.Compare(a.ID, b.ID))
+	})
 }
 
 // NewTaskRow makes the row of a task.

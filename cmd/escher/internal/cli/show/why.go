@@ -1,6 +1,7 @@
 package show
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -25,6 +26,7 @@ why nothing can. For a shared policy, it prints what escher policies describe do
 -o wide shows all of it, -o json and yaml have it in fields.
 
   escher why train
+  escher why -l team=vision
   escher why node-1`
 
 // NewWhy returns the command that explains the state of an object.
@@ -32,8 +34,9 @@ func NewWhy(f *cmdutil.Factory) *cobra.Command { return NewWhyOf(f) }
 
 // NewWhyOf is NewWhy for objects of some kinds; without kinds, for all objects and policies.
 func NewWhyOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Command {
-	return &cobra.Command{
-		Use:   "why TASK|JOB|RESERVATION|NODE|POLICY",
+	var labels selected
+	cmd := &cobra.Command{
+		Use:   "why TASK|JOB|RESERVATION|NODE|POLICY|-l LABELS",
 		Short: "Explain the state of a task, job, reservation, node or shared policy, such as why it waits",
 		Long:  whyHelp,
 		Args:  cmdutil.Exactly("TASK"),
@@ -42,6 +45,17 @@ func NewWhyOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Command {
 			client, err := f.Client(ctx)
 			if err != nil {
 				return err
+			}
+			if !labels.IsZero() {
+				return labels.show(ctx, f, client, func(it cmdutil.Named) (shown, error) {
+					one, err := explained(ctx, f, client, it)
+					text := one.text
+					one.text = func(w io.Writer) error {
+						fmt.Fprintf(w, "%s:\n", it)
+						return text(w)
+					}
+					return one, err
+				})
 			}
 			// A reservation comes before a task of the same name, because other objects wait for
 			// it.
@@ -53,28 +67,36 @@ func NewWhyOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Command {
 			case shared != "":
 				return showPolicies(f, ctx, client, shared)
 			}
-			done := f.Progress("reading the cluster")
-			now := time.Now()
-			e, view, err := explain.Why(ctx, client.Store(), subject(it, client.Namespace()), now)
-			var explained reasons.Explained
-			if err == nil {
-				explained, err = reasons.Explain(ctx, client, e, view, now, howto.Say)
-			}
-			if err == nil && it.Kind != controlplane.Nodes {
-				explained.Closed, err = reasons.ClosedText(ctx, client, howto.Say)
-			}
-			done()
+			one, err := explained(ctx, f, client, it)
 			if err != nil {
 				return err
 			}
-			return f.Show(explained, it.ID, func(w io.Writer) error {
-				for _, line := range explained.Sentences(f.Format == table.Wide, howto.Say) {
-					fmt.Fprintln(w, table.Line(line))
-				}
-				return nil
-			})
+			return f.Show(one.value, it.ID, one.text)
 		},
 	}
+	labels.add(cmd, kinds)
+	return cmd
+}
+
+// explained explains the state of an object.
+func explained(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, it cmdutil.Named) (shown, error) {
+	done := f.Progress("reading the cluster")
+	defer done()
+	now := time.Now()
+	e, view, err := explain.Why(ctx, client.Store(), subject(it, client.Namespace()), now)
+	var explained reasons.Explained
+	if err == nil {
+		explained, err = reasons.Explain(ctx, client, e, view, now, howto.Say)
+	}
+	if err == nil && it.Kind != controlplane.Nodes {
+		explained.Closed, err = reasons.ClosedText(ctx, client, howto.Say)
+	}
+	return shown{explained, func(w io.Writer) error {
+		for _, line := range explained.Sentences(f.Format == table.Wide, howto.Say) {
+			fmt.Fprintln(w, table.Line(line))
+		}
+		return nil
+	}}, err
 }
 
 // subject returns the subject of an explanation.
