@@ -328,9 +328,11 @@ func (p FairShare) WhyUsed(s *esl.State, use esl.Use, task string) why.Reason {
 			asks[r] += float64(t.Info.V.Alternatives[0].Requests.Get(pool))
 		}
 	}
+	// The pools of a gang's member are requested by its reservation.
+	reserved := !slices.ContainsFunc(asks, func(q float64) bool { return q > 0 })
 	var all, short []string
 	for r, resource := range c.over {
-		if asks[r] == 0 {
+		if asks[r] == 0 && (!reserved || u.waits[r] == 0) {
 			continue
 		}
 		has := max(0, float64(u.cap[r]))

@@ -15,6 +15,7 @@ import (
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/types"
 )
@@ -225,6 +226,27 @@ func TestFairShareWhy(t *testing.T) {
 		} {
 			if !strings.Contains(strings.Join(got, "\n"), want) {
 				t.Errorf("no reason says %q:\n%s", want, strings.Join(got, "\n"))
+			}
+		}
+	})
+}
+
+// TestFairShareWhyGang says the same of a gang, whose reservation requests its share.
+func TestFairShareWhyGang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(1, 4)}, "teams", teams())
+		s.Submit(esl.Copies(4, hollow.Task(1000)), esltest.As("a/alice"))
+		time.Sleep(time.Second)
+		s.Submit(esl.Copies(2, hollow.Task(1000)), gang.Gang{}, esltest.As("b/carol"))
+		time.Sleep(5 * time.Second)
+		v := s.Snapshot()
+		for task := range v.Tasks() {
+			if task.Phase() != types.Pending {
+				continue
+			}
+			got := strings.Join(why.Summaries(esl.Why(v, builtin.Kinds(), task.ID, time.Now())), "\n")
+			if want := "b/carol uses 0 of its share of 2 cpu"; !strings.Contains(got, want) {
+				t.Errorf("%s says %q, want %q", task.ID, got, want)
 			}
 		}
 	})
