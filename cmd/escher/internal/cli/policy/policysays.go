@@ -342,9 +342,17 @@ func explainedBy(s *PolicySaying, e why.Explanation) Explained {
 	return out
 }
 
-// WhyWait says in a sentence each why tasks wait; empty for those that do not. NotFound: one of them
-// is gone.
-func WhyWait(ctx context.Context, client *controlplane.Client, tasks ...string) ([]string, error) {
+// Waiting says why a task waits. The zero value means that it does not wait.
+type Waiting struct {
+	// Why is one sentence.
+	Why string
+	// Never says of a task that can never run on the present nodes why, and what to do; empty for
+	// any other task.
+	Never string
+}
+
+// WhyWait says why tasks wait. NotFound: one of them is gone.
+func WhyWait(ctx context.Context, client *controlplane.Client, tasks ...string) ([]Waiting, error) {
 	now := time.Now()
 	subjects := make([]explain.Subject, len(tasks))
 	for i, id := range tasks {
@@ -354,7 +362,7 @@ func WhyWait(ctx context.Context, client *controlplane.Client, tasks ...string) 
 	if err != nil {
 		return nil, err
 	}
-	out, ofJobs := make([]string, len(tasks)), make(map[string]*PolicySaying)
+	out, ofJobs := make([]Waiting, len(tasks)), make(map[string]*PolicySaying)
 	for i, e := range explained {
 		if e.Phase != string(types.Pending) {
 			continue
@@ -367,7 +375,11 @@ func WhyWait(ctx context.Context, client *controlplane.Client, tasks ...string) 
 			}
 			ofJobs[job] = s
 		}
-		out[i] = explainedBy(s, e).Sentences(false)[0]
+		said := explainedBy(s, e)
+		out[i].Why = said.Sentences(false)[0]
+		if e.Infeasible {
+			out[i].Never = strings.TrimSpace(said.Summary + " " + said.Suggestion.Render(howto.Say))
+		}
 	}
 	return out, nil
 }

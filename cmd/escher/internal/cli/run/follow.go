@@ -170,7 +170,7 @@ func (v *viewer) follow(ctx context.Context, ids []string, opts followOptions) (
 		w.all.Go(func() error { return w.watchJobs(groupCtx) })
 	}
 	if opts.waits {
-		shown := &waits{following: w, tasks: len(ids), terminal: opts.phases}
+		shown := &waits{f: v.f, client: v.client, console: v.console, board: w.board, tasks: len(ids), terminal: opts.phases}
 		w.all.Go(func() error { shown.run(w.watch); return nil })
 	}
 	if opts.interactive != nil {

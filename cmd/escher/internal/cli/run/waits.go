@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
@@ -24,11 +26,19 @@ const (
 )
 
 // waits shows why tasks wait: on a terminal in one line that changes, elsewhere in a line for each
-// new reason.
+// new reason. A task that can never run on the present nodes has a whole line, with what to do.
 type waits struct {
-	*following
-	tasks    int
+	f       *cmdutil.Factory
+	client  *controlplane.Client
+	console *cmdutil.Console
+	board   *board
+	tasks   int
+	// terminal reports whether the line that changes is for a terminal.
 	terminal bool
+	// onlyNever shows only the tasks that can never run.
+	onlyNever bool
+	// never is the last text of a task that can never run.
+	never string
 	// said is the last text, at the time of its line.
 	said string
 	at   time.Time
@@ -48,17 +58,34 @@ func (w *waits) run(ctx context.Context) {
 		began := time.Now()
 		reasons, err := policy.WhyWait(ctx, w.client, id)
 		pause = max(askEvery, askShare*time.Since(began))
-		if err != nil || reasons[0] == "" {
+		if err != nil || reasons[0].Why == "" {
 			continue
 		}
-		text := id + " waits: " + reasons[0]
+		begin := id + " waits: "
 		if w.tasks > 1 {
-			text = fmt.Sprintf("%d of %d tasks wait; %s: %s", waiting, w.tasks, id, reasons[0])
+			begin = fmt.Sprintf("%d of %d tasks wait; %s: ", waiting, w.tasks, id)
 		}
-		if _, still := w.board.waiting(); still > 0 {
-			w.show(text)
+		_, still := w.board.waiting()
+		switch never := reasons[0].Never; {
+		case still == 0:
+		case never != "":
+			w.tell(begin + never + " It goes on waiting.")
+		case !w.onlyNever:
+			w.show(begin + reasons[0].Why)
 		}
 	}
+}
+
+// tell prints once that a task can never run.
+func (w *waits) tell(text string) {
+	if text == w.never {
+		return
+	}
+	w.never = text
+	if _, _, terminal := w.f.TerminalSize(w.f.Err); terminal && w.onlyNever {
+		fmt.Fprint(w.f.Err, cmdutil.EraseDown) // the line of Progress
+	}
+	w.console.Say("%s", text)
 }
 
 // show shows a text, or removes it if it is empty.

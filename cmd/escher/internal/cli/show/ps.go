@@ -173,7 +173,7 @@ func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow
 	for i := range rows {
 		row := &rows[i]
 		if at, ok := alike[kind(row)]; ok && row.Phase == types.Pending && row.Reason == "" {
-			row.Reason = reasons[at]
+			row.Reason = reasons[at].Why
 		}
 	}
 }
