@@ -23,8 +23,6 @@ import (
 type taskDescription struct {
 	TaskRow
 	Namespace string `json:"namespace"`
-	// Stopping says that the task is being stopped, and why.
-	Stopping string `json:"stopping,omitempty"`
 	// Description is the task in the form of a file.
 	Description manifest.Task `json:"task"`
 	// Ports are its port numbers, by name.
@@ -64,9 +62,6 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 		TaskRow: NewTaskRow(state, d.now), Namespace: id.Namespace,
 		Description: manifest.FromSubmission(controlplane.Submission{Task: *t.Info.V.Full(), Spec: spec}),
 		task:        t.Info.V.Full(), spec: spec, status: t.Status.V.Full(), now: d.now,
-	}
-	if s := t.Info.V.Stop; s != nil && !out.Phase.Ended() {
-		out.Stopping = cmdutil.First(s.Reason, "it was stopped")
 	}
 	if len(t.Bindings) > 0 {
 		out.holding(t.Bindings[0].Info.V, id.Namespace)
@@ -160,7 +155,7 @@ func (t *taskDescription) writeStatus(s *render.Sheet) {
 	}
 	s.Line("Phase", phase)
 	s.Line("Reason", t.Reason)
-	s.Line("Stopping", t.Stopping)
+	s.Line("Ending", t.Ending)
 	if t.Restarts > 0 {
 		s.Line("Restarts", strconv.Itoa(t.Restarts))
 	}

@@ -2,6 +2,7 @@
 package show
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,7 +23,7 @@ const newestTasks = 500
 
 const psHelp = `Lists the tasks of the namespace that have not ended, or all with -a; or the named ones and
 those of named jobs. The reason of one that waits is what it waits for; with -w it is left
-out.
+out. The phase "ending" means that the task still runs, and is being stopped or evicted.
 
   escher ps -w                       follow changes
   escher ps -a -o wide               with attempts, jobs, requests, labels and reasons
@@ -122,7 +123,7 @@ func (p *psFlags) list(ctx context.Context, f *cmdutil.Factory, client *controlp
 	}
 	rows = p.newest(rows)
 	if f.Format != table.Name {
-		addReasons(ctx, client, rows)
+		addReasons(ctx, client, rows, now)
 	}
 	if err := cmdutil.Print(f, rows); err != nil {
 		return err
@@ -143,9 +144,12 @@ const (
 	askedFor   = time.Second
 )
 
-// addReasons adds why tasks wait to the rows of those without a reason. Tasks of a job with equal
+// addReasons adds why tasks wait, in place of how their last attempts ended. Tasks of a job with equal
 // requests wait for the same. It leaves out what it cannot find out soon: escher why has it.
-func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow) {
+func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow, now time.Time) {
+	waits := func(row *TaskRow) bool {
+		return row.Phase == types.Pending && row.Ending == "" && !row.waitsForRetry(now)
+	}
 	alike := make(map[string]int)
 	var asked []string
 	kind := func(row *TaskRow) string {
@@ -153,7 +157,7 @@ func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow
 	}
 	for i := range rows {
 		row := &rows[i]
-		if row.Phase != types.Pending || row.Reason != "" || len(asked) == askedAlike {
+		if !waits(row) || len(asked) == askedAlike {
 			continue
 		}
 		if _, seen := alike[kind(row)]; !seen {
@@ -172,8 +176,8 @@ func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow
 	}
 	for i := range rows {
 		row := &rows[i]
-		if at, ok := alike[kind(row)]; ok && row.Phase == types.Pending && row.Reason == "" {
-			row.Reason = reasons[at].Why
+		if at, ok := alike[kind(row)]; ok && waits(row) {
+			row.Reason = cmp.Or(reasons[at].Why, row.Reason)
 		}
 	}
 }

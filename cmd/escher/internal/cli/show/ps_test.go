@@ -13,6 +13,33 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// TestEnding: a task is ending if it is being stopped, or if its present attempt is being evicted.
+func TestEnding(t *testing.T) {
+	stop := &types.Stop{Reason: "enough"}
+	for _, x := range []struct {
+		task    types.Task
+		phase   types.Phase
+		attempt int
+		want    string
+	}{
+		{types.Task{}, types.Running, 1, ""},
+		{types.Task{Stop: stop}, types.Running, 1, "enough"},
+		{types.Task{Stop: &types.Stop{}}, types.Bound, 1, "it was stopped"},
+		{types.Task{Stop: stop}, types.Pending, 0, "enough"},
+		{types.Task{Stop: stop}, types.Cancelled, 1, ""},
+		{types.Task{Evict: 2, Later: &types.Later{EvictReason: "for b"}}, types.Running, 2, "for b"},
+		{types.Task{Evict: 2}, types.Running, 3, ""},
+		{types.Task{Evict: 2}, types.Pending, 2, ""},
+	} {
+		state := controlplane.TaskState{ID: "a-1", Task: &x.task, Status: &types.Status{Phase: x.phase, Attempt: x.attempt, Node: "n1"}}
+		row := NewTaskRow(state, time.Now())
+		cells := row.Row()
+		if row.Ending != x.want || (x.want != "") != (cells[1] == "ending") || (x.phase == types.Pending) != (cells[2] == "") {
+			t.Errorf("%+v: %q, %q", x, row.Ending, cells)
+		}
+	}
+}
+
 // TestPsListsTheNewest: of more tasks than the limit, and of many of the same age, the newest stay,
 // whatever their names.
 func TestPsListsTheNewest(t *testing.T) {

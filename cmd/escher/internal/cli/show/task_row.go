@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ type TaskRow struct {
 	Index        *int                  `json:"index,omitempty"` // of a task of a job
 	Labels       map[string]string     `json:"labels,omitempty"`
 	Phase        types.Phase           `json:"phase"`
+	Ending       string                `json:"ending,omitempty"` // why it is being stopped or evicted
 	Health       types.Health          `json:"health,omitempty"`
 	Node         string                `json:"node,omitempty"`
 	Attempt      int                   `json:"attempt,omitempty"`
@@ -50,9 +52,40 @@ func (TaskRow) Header() []table.Column {
 // Row returns the cells.
 func (t TaskRow) Row() []string {
 	return []string{
-		t.ID, render.PhaseText(t.Phase, t.Health), t.Node, render.Shortly(t.Age), t.exit(),
-		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.Reason,
+		t.ID, t.phase(), t.where(), render.Shortly(t.Age), t.exit(),
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), cmp.Or(t.Ending, t.Reason),
 	}
+}
+
+// phase is the phase in words.
+func (t TaskRow) phase() string {
+	if t.Ending != "" {
+		return "ending"
+	}
+	return render.PhaseText(t.Phase, t.Health)
+}
+
+// where is its node; empty for a task that waits, whose last node says nothing.
+func (t TaskRow) where() string {
+	if t.Phase == types.Pending {
+		return ""
+	}
+	return t.Node
+}
+
+// waitsForRetry reports whether it waits until the time of its next attempt.
+func (t TaskRow) waitsForRetry(now time.Time) bool { return t.Retry != nil && t.Retry.After(now) }
+
+// endingOf returns why a task is being stopped or evicted; empty if it is not.
+func endingOf(t controlplane.TaskState) string {
+	stop := t.Task.Stop
+	if t.Phase().Held() {
+		stop = t.Task.Leaving(t.Attempt())
+	}
+	if stop == nil || t.Phase().Ended() {
+		return ""
+	}
+	return cmp.Or(stop.Reason, "it was stopped")
 }
 
 // exit is the exit code; empty before the end, or if the task never ran.
@@ -74,7 +107,7 @@ func (t TaskRow) index() string {
 // NewTaskRow makes the row of a task.
 func NewTaskRow(t controlplane.TaskState, now time.Time) TaskRow {
 	row := TaskRow{
-		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Labels: types.LabelMap(t.Task.Labels), Phase: t.Phase(),
+		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Labels: types.LabelMap(t.Task.Labels), Phase: t.Phase(), Ending: endingOf(t),
 		Requests: t.Task.Requests, Alternatives: t.Task.Alternatives, Devices: t.Task.Devices, Priority: t.Task.Priority,
 		Submitted: render.Moment(t.Task.Submitted), Deadline: render.Moment(t.Task.Deadline), Age: now.Sub(time.Unix(0, t.Task.Submitted)),
 	}
