@@ -63,7 +63,7 @@ func NewWait(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			done := f.Progress("waiting for " + strings.Join(args, " ") + labels.String())
-			stop := tellNever(ctx, f, tasks, ids)
+			stop := tellTrouble(ctx, f, tasks, ids)
 			statuses, err := tasks.Wait(ctx, far, ids...)
 			stop()
 			done()
@@ -80,20 +80,22 @@ func NewWait(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// tellNever tells, until stop is called, of tasks that can never run on the present nodes. Inside a
-// task, which cannot ask, it tells nothing.
-func tellNever(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids []string) (stop func()) {
+// tellTrouble tells, until stop is called, of tasks that can never run on the present nodes, and of a
+// lost connection. Inside a task, which cannot ask, it tells nothing.
+func tellTrouble(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids []string) (stop func()) {
 	direct, ok := tasks.(cmdutil.Direct)
 	if !ok {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	w := &waits{f: f, client: direct.Client, console: cmdutil.NewConsole(f, false), board: newBoard(ids), tasks: len(ids), onlyNever: true}
+	c := &connection{place: f.ClusterName(), say: w.say}
 	var all sync.WaitGroup
 	all.Go(func() {
-		_ = direct.Watch(ctx, controlplane.WatchTasks{IDs: ids}, w.board.take) // the command has a watch of its own
+		_ = direct.Watch(ctx, controlplane.WatchTasks{IDs: ids, Heard: c.heard}, w.board.take) // the command has a watch of its own
 	})
 	all.Go(func() { w.run(ctx) })
+	all.Go(func() { c.run(ctx) })
 	return func() { cancel(); all.Wait() }
 }
 

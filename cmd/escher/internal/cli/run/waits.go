@@ -82,10 +82,15 @@ func (w *waits) tell(text string) {
 		return
 	}
 	w.never = text
+	w.say("%s", text)
+}
+
+// say prints a line, in place of the line of Progress of a command that shows nothing else.
+func (w *waits) say(format string, args ...any) {
 	if _, _, terminal := w.f.TerminalSize(w.f.Err); terminal && w.onlyNever {
-		fmt.Fprint(w.f.Err, cmdutil.EraseDown) // the line of Progress
+		fmt.Fprint(w.f.Err, cmdutil.EraseDown)
 	}
-	w.console.Say("%s", text)
+	w.console.Say(format, args...)
 }
 
 // show shows a text, or removes it if it is empty.
