@@ -90,7 +90,7 @@ func submit(ctx context.Context) error {
 	}
 	fmt.Printf("task1 on %s, where it created co_location from inside its container\n", one.Status.Node)
 	fmt.Printf("task2 on %s, submitted first; it waited until co_location existed, and that is the only node with it\n", two.Node)
-	if err := client.Stop(ctx, one.ID, controlplane.StopOptions{}); err != nil {
+	if err := client.Stop(ctx, one.ID, controlplane.StopOptions{Reason: "its example has seen enough"}); err != nil {
 		return err
 	}
 	_, err = client.Wait(ctx, controlplane.UntilEnded, one.ID)

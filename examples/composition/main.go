@@ -74,7 +74,7 @@ func submit(ctx context.Context) error {
 	}
 
 	for _, id := range job.Tasks {
-		if err := client.Stop(ctx, id, controlplane.StopOptions{}); err != nil {
+		if err := client.Stop(ctx, id, controlplane.StopOptions{Reason: "its example has seen enough"}); err != nil {
 			return err
 		}
 	}
