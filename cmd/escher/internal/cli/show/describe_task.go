@@ -73,7 +73,10 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 		return nil, err
 	}
 	if out.Node != "" {
-		out.Events = d.events(ctx, id, out.Node, out.Attempt)
+		out.Events = eventsOf(ctx, d.f, id, out.Node, out.Attempt)
+		if out.Ending != "" {
+			out.setGoneBy(out.Events, spec, d.now)
+		}
 	}
 	if out.Phase == types.Running {
 		out.Usage = d.usage(ctx, id, out.Node, out.Attempt)
@@ -95,24 +98,6 @@ func (t *taskDescription) holding(b *cluster.BindingValue, ns string) {
 		}
 		t.Ports[p.Name] = number
 	}
-}
-
-// events are the last events of an attempt, none if its node does not answer soon.
-func (d *describing) events(ctx context.Context, id cluster.ID, node string, attempt int) []nodeapi.Event {
-	const soon, most = 2 * time.Second, 10
-	ctx, cancel := context.WithTimeout(ctx, soon)
-	defer cancel()
-	var all []nodeapi.Event
-	err := d.f.OnNode(ctx, node, func(c *nodeapi.Client) error {
-		return c.Events(ctx, id.Namespace, id.ID, attempt, 0, false, func(e nodeapi.Event) error {
-			all = append(all, e)
-			return nil
-		})
-	})
-	if err != nil {
-		return nil
-	}
-	return all[max(0, len(all)-most):]
 }
 
 // Write writes it as text.
@@ -156,6 +141,9 @@ func (t *taskDescription) writeStatus(s *render.Sheet) {
 	s.Line("Phase", phase)
 	s.Line("Reason", t.Reason)
 	s.Line("Ending", t.Ending)
+	if t.GoneBy != nil {
+		s.Line("Gone by", render.When(t.GoneBy.UnixNano(), t.now))
+	}
 	if t.Restarts > 0 {
 		s.Line("Restarts", strconv.Itoa(t.Restarts))
 	}

@@ -124,6 +124,7 @@ func (p *psFlags) list(ctx context.Context, f *cmdutil.Factory, client *controlp
 	rows = p.newest(rows)
 	if f.Format != table.Name {
 		addReasons(ctx, client, rows, now)
+		addGoneBy(ctx, f, client, rows, now)
 	}
 	if err := cmdutil.Print(f, rows); err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -36,6 +38,32 @@ func TestEnding(t *testing.T) {
 		cells := row.Row()
 		if row.Ending != x.want || (x.want != "") != (cells[1] == "ending") || (x.phase == types.Pending) != (cells[2] == "") {
 			t.Errorf("%+v: %q, %q", x, row.Ending, cells)
+		}
+	}
+}
+
+// TestGoneBy: a kill comes after the warning, the stop signal and the grace.
+func TestGoneBy(t *testing.T) {
+	at, spec := time.Unix(1000, 0), &types.Spec{Grace: 30 * time.Second, Warn: &types.Warn{Before: time.Minute}}
+	for _, x := range []struct {
+		stop  types.Stop
+		steps []nodeagent.Step
+		want  time.Duration
+	}{
+		{types.Stop{}, nil, 0},
+		{types.Stop{}, []nodeagent.Step{nodeagent.StepStarted}, 0},
+		{types.Stop{}, []nodeagent.Step{nodeagent.StepWarned}, 90 * time.Second},
+		{types.Stop{Grace: time.Second}, []nodeagent.Step{nodeagent.StepStarted, nodeagent.StepWarned}, 61 * time.Second},
+		{types.Stop{}, []nodeagent.Step{nodeagent.StepWarned, nodeagent.StepSignalled}, 30 * time.Second},
+	} {
+		row := TaskRow{stop: &x.stop, Ending: "enough", Phase: types.Running}
+		var events []nodeapi.Event
+		for _, step := range x.steps {
+			events = append(events, nodeapi.Event{At: at, Step: step})
+		}
+		row.setGoneBy(events, spec, at)
+		if row.left != x.want || (row.GoneBy != nil) != (x.want > 0) || (x.want > 0) != strings.Contains(row.reason(), "gone in") {
+			t.Errorf("%+v: %v, %s", x, row.left, row.reason())
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -22,6 +23,7 @@ type TaskRow struct {
 	Labels       map[string]string     `json:"labels,omitempty"`
 	Phase        types.Phase           `json:"phase"`
 	Ending       string                `json:"ending,omitempty"` // why it is being stopped or evicted
+	GoneBy       *time.Time            `json:"goneBy,omitempty"` // when it is killed at the latest, if its node says so
 	Health       types.Health          `json:"health,omitempty"`
 	Node         string                `json:"node,omitempty"`
 	Attempt      int                   `json:"attempt,omitempty"`
@@ -42,6 +44,11 @@ type TaskRow struct {
 	Deadline     *time.Time            `json:"deadline,omitempty"`
 
 	Age time.Duration `json:"-"`
+	// left is the time until GoneBy.
+	left time.Duration
+	// stop ends it; nil means that it is not ending. spec is the digest of its spec.
+	stop *types.Stop
+	spec string
 }
 
 // Header returns the columns.
@@ -53,7 +60,7 @@ func (TaskRow) Header() []table.Column {
 func (t TaskRow) Row() []string {
 	return []string{
 		t.ID, t.phase(), t.where(), render.Shortly(t.Age), t.exit(),
-		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), cmp.Or(t.Ending, t.Reason),
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.reason(),
 	}
 }
 
@@ -63,6 +70,17 @@ func (t TaskRow) phase() string {
 		return "ending"
 	}
 	return render.PhaseText(t.Phase, t.Health)
+}
+
+// reason says why it is in its phase.
+func (t TaskRow) reason() string {
+	switch {
+	case t.GoneBy != nil:
+		return t.Ending + ", gone in " + why.InWords(t.left) + " at the latest"
+	case t.Ending != "":
+		return t.Ending
+	}
+	return t.Reason
 }
 
 // where is its node; empty for a task that waits, whose last node says nothing.
@@ -76,16 +94,16 @@ func (t TaskRow) where() string {
 // waitsForRetry reports whether it waits until the time of its next attempt.
 func (t TaskRow) waitsForRetry(now time.Time) bool { return t.Retry != nil && t.Retry.After(now) }
 
-// endingOf returns why a task is being stopped or evicted; empty if it is not.
-func endingOf(t controlplane.TaskState) string {
+// endingOf returns the order by which a task is being stopped or evicted; nil if it is not.
+func endingOf(t controlplane.TaskState) *types.Stop {
 	stop := t.Task.Stop
 	if t.Phase().Held() {
 		stop = t.Task.Leaving(t.Attempt())
 	}
-	if stop == nil || t.Phase().Ended() {
-		return ""
+	if t.Phase().Ended() {
+		return nil
 	}
-	return cmp.Or(stop.Reason, "it was stopped")
+	return stop
 }
 
 // exit is the exit code; empty before the end, or if the task never ran.
@@ -107,9 +125,12 @@ func (t TaskRow) index() string {
 // NewTaskRow makes the row of a task.
 func NewTaskRow(t controlplane.TaskState, now time.Time) TaskRow {
 	row := TaskRow{
-		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Labels: types.LabelMap(t.Task.Labels), Phase: t.Phase(), Ending: endingOf(t),
+		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Labels: types.LabelMap(t.Task.Labels), Phase: t.Phase(), stop: endingOf(t), spec: t.Task.Spec,
 		Requests: t.Task.Requests, Alternatives: t.Task.Alternatives, Devices: t.Task.Devices, Priority: t.Task.Priority,
 		Submitted: render.Moment(t.Task.Submitted), Deadline: render.Moment(t.Task.Deadline), Age: now.Sub(time.Unix(0, t.Task.Submitted)),
+	}
+	if row.stop != nil {
+		row.Ending = cmp.Or(row.stop.Reason, "it was stopped")
 	}
 	if t.Task.Count > 0 {
 		row.Index = &t.Task.Index

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler/explain"
+	"github.com/escher-sched/escher/types"
 )
 
 const whyHelp = `Explains the state of an object in one sentence, such as why it waits, and what to do
@@ -59,6 +62,9 @@ func NewWhyOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Command {
 			if err == nil {
 				explained, err = policy.Explain(ctx, client, e, view, now)
 			}
+			if err == nil && (e.Cause == why.Stopping || e.Cause == why.Evicting) {
+				addGone(ctx, f, client, view, &explained, now)
+			}
 			if err == nil && it.Kind != controlplane.Nodes {
 				explained.Closed, err = policy.ClosedText(ctx, client)
 			}
@@ -73,6 +79,17 @@ func NewWhyOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Command {
 				return nil
 			})
 		},
+	}
+}
+
+// addGone notes when a task that is being stopped or evicted is killed, if its node says so.
+func addGone(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, view *cluster.View, e *policy.Explained, now time.Time) {
+	t := view.Task(cluster.ID{Namespace: e.Namespace, ID: e.ID})
+	rows := []TaskRow{NewTaskRow(controlplane.TaskState{ID: e.ID, Task: t.Info.V.Full(), Status: t.Status.V.Full()}, now)}
+	addGoneBy(ctx, f, client, rows, now)
+	if at := rows[0].GoneBy; at != nil {
+		note := types.Textf("It is killed in %s at the latest, at %s UTC.", why.InWords(at.Sub(now)), at.UTC().Format(time.TimeOnly))
+		e.Notes = append([]types.Text{note}, e.Notes...)
 	}
 }
 
