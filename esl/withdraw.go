@@ -65,8 +65,8 @@ const withdrawTries = 10
 // to no job. Tasks that hold of them go on. It is one transaction. The garbage collector removes
 // soon what does not fit in it, even if the caller dies. Resources from an older version, without a
 // lifetime, go first, in parts: the policy creates them again if the caller dies in between.
-// NotFound: there is none. Precondition: jobs refer to the policy, and force is false. Their
-// waiting tasks would wait for ever. The error names one.
+// NotFound: there is none. Precondition: jobs that have not ended refer to the policy, and force is
+// false. Their waiting tasks would wait for ever. The error names one.
 func (c *Client) Withdraw(ctx context.Context, id string, force bool) error {
 	for try := 1; ; try++ {
 		err := c.withdraw(ctx, id, force)
@@ -89,6 +89,9 @@ func (c *Client) withdraw(ctx context.Context, id string, force bool) error {
 	}
 	t := c.Begin().RemovePolicies(id, revision)
 	jobs, at, err := c.referring(ctx, id)
+	if err == nil && len(jobs) > 0 {
+		jobs, err = c.living(ctx, jobs)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -220,4 +223,26 @@ func (c *Client) referring(ctx context.Context, id string) ([]string, int64, err
 	}
 	slices.Sort(jobs)
 	return jobs, at, nil
+}
+
+// living returns those of jobs that have not ended: a task has not ended, or the job is not yet
+// submitted in full.
+func (c *Client) living(ctx context.Context, jobs []string) ([]string, error) {
+	complete, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Jobs, c.Namespace()), KeysOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	ended := make(map[string]bool)
+	for _, kv := range complete {
+		if k, ok := controlplane.Parse(kv.Key); ok {
+			ended[k.ID] = true
+		}
+	}
+	_, err = c.EachTask(ctx, func(t controlplane.TaskState) error {
+		if !t.Phase().Ended() {
+			delete(ended, t.Task.Job)
+		}
+		return nil
+	})
+	return slices.DeleteFunc(jobs, func(job string) bool { return ended[job] }), err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/e2e/esltest"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/types"
 )
@@ -33,6 +34,33 @@ func TestWithdrawLeavesOthers(t *testing.T) {
 	want := slices.DeleteFunc(before, func(name string) bool { return strings.HasPrefix(name, "train.shared/") })
 	if got := w.Resources(); !slices.Equal(got, want) || len(got) < 4 {
 		t.Errorf("left is %q: want %q", got, want)
+	}
+}
+
+// TestWithdrawAfterJobs refuses while a job that refers to the policy lives, and not after its end,
+// before its policies are collected.
+func TestWithdrawAfterJobs(t *testing.T) {
+	w := esltest.NewWorld(t, esltest.NewRecord(nil))
+	ctx := t.Context()
+	if err := w.Jobs.Declare(ctx, "train", &esltest.Shared{Counter: esltest.Counter{Name: "one"}}, ""); err != nil {
+		t.Fatal(err)
+	}
+	ended := w.Submit("ended", 2, esl.Use{Name: "train"})
+	end := func(task string) {
+		w.Put(controlplane.StatusKey("d", task), &types.Status{Phase: types.Succeeded, Attempt: 1, Node: "n1"})
+	}
+	refused := func() {
+		t.Helper()
+		if err := w.Jobs.Withdraw(ctx, "train", false); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "by 1 job, such as ended:") {
+			t.Errorf("withdrawn: %v", err)
+		}
+	}
+	refused()
+	end(ended.Tasks[0])
+	refused()
+	end(ended.Tasks[1])
+	if err := w.Jobs.Withdraw(ctx, "train", false); err != nil {
+		t.Error(err)
 	}
 }
 

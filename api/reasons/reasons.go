@@ -3,6 +3,7 @@ package reasons
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -74,9 +75,17 @@ func explainedBy(s *Policies, e why.Explanation, voice action.Renderer) Explaine
 	return out
 }
 
-// WhyWait says in a sentence each why tasks wait; empty for those that do not. NotFound: one of them
-// is gone.
-func WhyWait(ctx context.Context, client *controlplane.Client, voice action.Renderer, tasks ...string) ([]string, error) {
+// Waiting says why a task waits. The zero value means that it does not wait.
+type Waiting struct {
+	// Why is one sentence.
+	Why string
+	// Never says of a task that can never run on the present nodes why, and what to do; empty for
+	// any other task.
+	Never string
+}
+
+// WhyWait says why tasks wait. NotFound: one of them is gone.
+func WhyWait(ctx context.Context, client *controlplane.Client, voice action.Renderer, tasks ...string) ([]Waiting, error) {
 	now := time.Now()
 	subjects := make([]explain.Subject, len(tasks))
 	for i, id := range tasks {
@@ -86,7 +95,7 @@ func WhyWait(ctx context.Context, client *controlplane.Client, voice action.Rend
 	if err != nil {
 		return nil, err
 	}
-	out, ofJobs := make([]string, len(tasks)), make(map[string]*Policies)
+	out, ofJobs := make([]Waiting, len(tasks)), make(map[string]*Policies)
 	for i, e := range explained {
 		if e.Phase != string(types.Pending) {
 			continue
@@ -99,7 +108,11 @@ func WhyWait(ctx context.Context, client *controlplane.Client, voice action.Rend
 			}
 			ofJobs[job] = s
 		}
-		out[i] = explainedBy(s, e, voice).Sentences(false, voice)[0]
+		said := explainedBy(s, e, voice)
+		out[i].Why = said.Sentences(false, voice)[0]
+		if e.Infeasible {
+			out[i].Never = strings.TrimSpace(said.Summary + " " + said.Suggestion.Render(voice))
+		}
 	}
 	return out, nil
 }

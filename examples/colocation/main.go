@@ -81,7 +81,7 @@ func submit(ctx context.Context, client *escher.Client) error {
 	}
 	fmt.Printf("task1 on %s, where it created co_location from inside its container\n", one.Node)
 	fmt.Printf("task2 on %s, submitted first; it waited until co_location existed, and that is the only node with it\n", two.Node)
-	if err := client.Stop(ctx, one.ID); err != nil {
+	if err := client.Stop(ctx, one.ID, escher.Because("its example has seen enough")); err != nil {
 		return err
 	}
 	_, err = client.Wait(ctx, escher.UntilEnded, one.ID)

@@ -67,7 +67,7 @@ func submit(ctx context.Context) error {
 	}
 
 	for _, id := range job.Tasks {
-		if err := client.Stop(ctx, id); err != nil {
+		if err := client.Stop(ctx, id, escher.Because("its example has seen enough")); err != nil {
 			return err
 		}
 	}

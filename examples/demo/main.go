@@ -71,6 +71,7 @@ func run(ctx context.Context, escher, text, image string) (err error) {
 	d := &demo{
 		escher: escher, bin: filepath.Dir(escher), dir: dir, examples: examples(work), list: "ps", mounts: []string{work},
 		nodes: []string{"--nodes", "3", "--simulated-gpus", "1"},
+		note:  "; the GPU of each is simulated",
 	}
 	switch {
 	case text != "":
@@ -99,8 +100,9 @@ type demo struct {
 	list string
 	// mounts are the paths of this machine that tasks may mount.
 	mounts []string
-	// nodes are flags of escher dev.
+	// nodes are flags of escher dev, and note says what they are.
 	nodes   []string
+	note    string
 	cluster *exec.Cmd
 	ended   chan error
 }
@@ -142,7 +144,7 @@ func (d *demo) training(image string) error {
 	work := filepath.Join(d.dir, "training")
 	d.list = "jobs"
 	d.mounts = []string{work}
-	d.nodes = []string{"--nodes", "2", "--cpu", "1", "--memory", "1Gi"}
+	d.nodes, d.note = []string{"--nodes", "2", "--cpu", "1", "--memory", "1Gi"}, ""
 	d.examples = []example{{
 		name: "training", shows: "four ranks, preempted and killed, learn what one does",
 		script: script, args: []string{image, work, filepath.Join(filepath.Dir(image), "loss.svg")},
@@ -152,7 +154,7 @@ func (d *demo) training(image string) error {
 
 // up starts the cluster and makes the image of the examples.
 func (d *demo) up(ctx context.Context) error {
-	title("nodes on this machine")
+	title("nodes on this machine" + d.note)
 	// down signals it: a Ctrl-C here must not reach it twice.
 	args := append([]string{"dev", "--dir", d.dir, "--containerd", "private"}, d.nodes...)
 	for _, m := range d.mounts {
@@ -211,6 +213,7 @@ func (d *demo) show(ctx context.Context) error {
 		}
 	}
 	title("all that ran, and what the audit says")
+	fmt.Println("   an example stops its services on purpose once it has seen enough: these are cancelled, and their exit codes mean nothing")
 	if err := d.command(ctx, d.list, "--all"); err != nil {
 		return err
 	}

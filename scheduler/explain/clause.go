@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/spelling"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -301,7 +302,28 @@ func (e *explainer) notThere(f *finding, x cluster.Need, left, shut []candidate)
 		return because(why.Circle, fmt.Sprintf("waits for %s, which nothing but itself is to provide", want),
 			types.Textf("It waits for itself forever, unless you create the resource: %s", create()))
 	}
+	if meant := e.meant(name); meant != "" {
+		return because(why.ResourceMissing, fmt.Sprintf("waits for %s: there is no %s anywhere (did you mean %s?)", want, name, meant), types.Textf("Ask for %s, or create %s: %s", meant, name, create()))
+	}
 	return because(why.ResourceMissing, fmt.Sprintf("waits for %s: there is no %s anywhere", want, name), types.Textf("Create it: %s", create()))
+}
+
+// meant returns the resource of a node that a mistyped name means; empty if none is near.
+func (e *explainer) meant(name string) string {
+	best, least := "", 0
+	seen := make(map[string]bool)
+	for _, n := range e.nodes {
+		for _, r := range n.Info.V.Capacity {
+			if seen[r.Name] {
+				continue
+			}
+			seen[r.Name] = true
+			if d, near := spelling.Distance(name, r.Name); near && (best == "" || d < least) {
+				best, least = r.Name, d
+			}
+		}
+	}
+	return best
 }
 
 // provided: tasks should provide the missing resource, or should have.

@@ -227,6 +227,10 @@ func resourceSituations() []situation {
 			w.pair()
 			w.launch("t", q{"data": 1000})
 		}},
+		{name: "resource is mistyped", build: func(w *small) {
+			w.pair()
+			w.launch("t", q{"cpus": 1000})
+		}},
 		{name: "closed pool", build: func(w *small) {
 			w.pair()
 			w.set("queue", 0, controlplane.InCluster())

@@ -85,9 +85,13 @@ func testPullOfNothing(b *bench) {
 		_, err := b.Pull(b.ctx(), ref)
 		b.wants(err, class)
 	}
-	_, err := b.Pull(b.ctx(), s.host+"/test/program:v2")
-	if want := "program:v2: the registry does not have it; check its name and tag"; err == nil || !strings.HasSuffix(err.Error(), want) {
-		b.Errorf("got %v, want …%s", err, want)
+	for ref, want := range map[string]string{
+		s.host + "/test/program:v2":   "program:v2: the registry does not have it; check its name and tag; an image of your own needs no registry: load the image onto the node",
+		"127.0.0.1:1/test/program:v1": "check its network and proxy, or bring the image there: load the image onto the node",
+	} {
+		if _, err := b.Pull(b.ctx(), ref); err == nil || !strings.HasSuffix(err.Error(), want) {
+			b.Errorf("got %v, want …%s", err, want)
+		}
 	}
 	for code, class := range map[int]types.Class{
 		http.StatusInternalServerError: types.Unavailable,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // DefaultRegistryDir is where containerd's own tools look for hosts.toml.
@@ -99,16 +101,19 @@ func pullError(err error, ref string) error {
 		return otherPlatform(err, ref)
 	case isRefused(err):
 		// Registries also answer this for missing images.
-		return types.Errorf(types.NotFound, "pull image %s: not authorised: %w; check its name, and use docker login on the node as the agent's user, or give the agent DOCKER_CONFIG",
-			ref, err)
+		return types.Errorf(types.NotFound, "pull image %s: not authorised: %w; check its name, and use docker login on the node as the agent's user, or give the agent DOCKER_CONFIG; an image of your own needs no registry: %s",
+			ref, err, action.LoadImage.Of())
 	case answered && errdefs.IsNotFound(err):
-		return types.Errorf(types.NotFound, "pull image %s: the registry does not have it; check its name and tag", ref)
+		return types.Errorf(types.NotFound, "pull image %s: the registry does not have it; check its name and tag; an image of your own needs no registry: %s", ref, action.LoadImage.Of())
 	case errdefs.IsNotImplemented(err):
 		return types.Errorf(types.Invalid, "pull image %s: %w; rebuild it with a current tool", ref, err)
 	case isDamaged(err):
 		return types.Errorf(types.Unavailable, "pull image %s: what the registry sent is not what its digest says: %w", ref, err)
 	case failed:
 		return types.Errorf(types.Unavailable, "pull image %s: the registry answered %s to %s %s", ref, status.Status, status.RequestMethod, status.RequestURL)
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return types.Errorf(types.Unavailable, "pull image %s: this node does not reach the registry: %w; check its network and proxy, or bring the image there: %s", ref, err, action.LoadImage.Of())
 	}
 	return types.Errorf(types.Unavailable, "pull image %s: %w", ref, err)
 }

@@ -90,6 +90,9 @@ func (n noun) command() *cobra.Command {
 		Use: n.name, Short: n.short, Long: n.short + ".\n\n" + n.example, GroupID: "Nouns",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
+				if other := cmdutil.OtherCommands()[n.name+" "+args[0]]; other != "" {
+					return types.Errorf(types.Invalid, "command: %s %q is unknown: %s", n.name, args[0], other)
+				}
 				return types.Errorf(types.Invalid, "command: %s %q is unknown: %s --help lists all", n.name, args[0], cmd.CommandPath())
 			}
 			return nil

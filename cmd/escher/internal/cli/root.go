@@ -65,6 +65,9 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 			if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 				remedy = "did you mean " + strings.Join(like, " or ") + "?"
 			}
+			if other := cmdutil.OtherCommands()[args[0]]; other != "" {
+				remedy = other
+			}
 			return types.Errorf(types.Invalid, "command: %q is unknown: %s", args[0], remedy)
 		},
 	}

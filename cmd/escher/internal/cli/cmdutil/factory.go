@@ -71,6 +71,15 @@ func (f *Factory) Place() (contexts.Place, error) {
 	return *f.place, nil
 }
 
+// ClusterName returns the name of the cluster for people.
+func (f *Factory) ClusterName() string {
+	place, err := f.Place()
+	if err != nil {
+		return "the cluster"
+	}
+	return place.String()
+}
+
 // progressInterval is how often a watch without events asks for its progress.
 const progressInterval = 500 * time.Millisecond
 

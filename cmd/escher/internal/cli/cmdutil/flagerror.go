@@ -25,5 +25,10 @@ func FlagError(cmd *cobra.Command, err error) error {
 			return types.Errorf(types.Invalid, "%s: %q is neither true nor false: write --%s, or leave it out", name, value, name)
 		}
 	}
+	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if say := otherFlag(cmd, missing.GetSpecifiedName()); say != "" {
+			return types.Errorf(types.Invalid, "%w: %s", err, say)
+		}
+	}
 	return types.Errorf(types.Invalid, "%w: %s --help lists the flags", err, cmd.CommandPath())
 }

@@ -30,12 +30,13 @@ are given to escher run by flags, or written into a file, and end with their job
 that jobs share, such as a queue, are declared in a file, with kind: Policy, and stay.
 
   escher policies kinds           what there is, with its parameters
-  escher policies ls              what is kept now
+  escher policies                 what is kept now, as escher policies ls
   escher policies describe team   what it has made, holds, and says of what waits
   escher policies rm nightly      ends a shared one`
 
 // NewPolicies returns the commands about policies.
 func NewPolicies(f *cmdutil.Factory) *cobra.Command {
+	var watch bool
 	cmd := &cobra.Command{
 		Use:     "policies",
 		Aliases: []string{"policy"},
@@ -47,8 +48,9 @@ func NewPolicies(f *cmdutil.Factory) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error { return listPolicies(cmd.Context(), f, watch) },
 	}
+	cmdutil.AddWatch(cmd, &watch)
 	cmd.AddCommand(newPoliciesList(f), newPoliciesRemove(f), newPoliciesKinds(f))
 	return cmd
 }
@@ -172,25 +174,27 @@ func newPoliciesList(f *cmdutil.Factory) *cobra.Command {
   escher policies ls
   escher policies ls -o wide     with their parameters`,
 		Args: cmdutil.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			kinds := []controlplane.Kind{controlplane.Policies, controlplane.Jobs}
-			if watch {
-				return cmdutil.WatchList(cmd.Context(), f, cmdutil.Listing[KeptRow]{Kinds: kinds, Rows: KeptRows})
-			}
-			client, err := f.Client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			ns := client.Namespace()
-			view, err := cmdutil.ReadView(cmd.Context(), client.Store(), controlplane.Prefix(controlplane.Policies, ns), controlplane.Prefix(controlplane.Jobs, ns))
-			if err != nil {
-				return err
-			}
-			return cmdutil.Print(f, KeptRows(view, time.Now()))
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return listPolicies(cmd.Context(), f, watch) },
 	}
 	cmdutil.AddWatch(cmd, &watch)
 	return cmd
+}
+
+func listPolicies(ctx context.Context, f *cmdutil.Factory, watch bool) error {
+	if watch {
+		kinds := []controlplane.Kind{controlplane.Policies, controlplane.Jobs}
+		return cmdutil.WatchList(ctx, f, cmdutil.Listing[KeptRow]{Kinds: kinds, Rows: KeptRows})
+	}
+	client, err := f.Client(ctx)
+	if err != nil {
+		return err
+	}
+	ns := client.Namespace()
+	view, err := cmdutil.ReadView(ctx, client.Store(), controlplane.Prefix(controlplane.Policies, ns), controlplane.Prefix(controlplane.Jobs, ns))
+	if err != nil {
+		return err
+	}
+	return cmdutil.Print(f, KeptRows(view, time.Now()))
 }
 
 // newPoliciesRemove returns the command that ends shared policies.

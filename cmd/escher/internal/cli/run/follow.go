@@ -126,10 +126,12 @@ func (l *lost) removed() error {
 // following follows tasks.
 type following struct {
 	*viewer
-	opts    followOptions
-	board   *board
-	streams *semaphore.Weighted
-	result  followed
+	opts  followOptions
+	board *board
+	// connection tells when the cluster does not answer the watches.
+	connection *connection
+	streams    *semaphore.Weighted
+	result     followed
 	// all are the goroutines, group those of them that follow a task.
 	all, group *errgroup.Group
 	// whole ends with the first error, watch also when all tasks have ended: it is that of watches.
@@ -143,7 +145,7 @@ type following struct {
 // follow is Follow, outside a task. The tail of flags is for the first attempt, without earlier
 // ones.
 func (v *viewer) follow(ctx context.Context, ids []string, opts followOptions) (*followed, error) {
-	w := &following{viewer: v, opts: opts, board: newBoard(ids), streams: semaphore.NewWeighted(streamsAtOnce)}
+	w := &following{viewer: v, opts: opts, board: newBoard(ids), connection: &connection{place: v.f.ClusterName(), say: v.console.Say}, streams: semaphore.NewWeighted(streamsAtOnce)}
 	records := v.records(ids)
 	if opts.stored {
 		// What is missing now may be there later.
@@ -156,6 +158,7 @@ func (v *viewer) follow(ctx context.Context, ids []string, opts followOptions) (
 	w.watch, stopWatching = context.WithCancel(w.whole)
 	defer stopWatching()
 	w.watchTasks(ids)
+	w.all.Go(func() error { w.connection.run(w.watch); return nil })
 	var groupCtx context.Context
 	w.group, groupCtx = errgroup.WithContext(w.whole)
 	w.active = len(records)
@@ -170,7 +173,7 @@ func (v *viewer) follow(ctx context.Context, ids []string, opts followOptions) (
 		w.all.Go(func() error { return w.watchJobs(groupCtx) })
 	}
 	if opts.waits {
-		shown := &waits{following: w, tasks: len(ids), terminal: opts.phases}
+		shown := &waits{f: v.f, client: v.client, console: v.console, board: w.board, tasks: len(ids), terminal: opts.phases}
 		w.all.Go(func() error { shown.run(w.watch); return nil })
 	}
 	if opts.interactive != nil {
@@ -196,7 +199,7 @@ func (w *following) begin(ctx context.Context, r *record) {
 // watchTasks watches the statuses of tasks.
 func (w *following) watchTasks(ids []string) {
 	w.all.Go(func() error {
-		err := w.client.Watch(w.watch, controlplane.WatchTasks{IDs: ids}, w.board.take)
+		err := w.client.Watch(w.watch, controlplane.WatchTasks{IDs: ids, Heard: w.connection.heard}, w.board.take)
 		if w.watch.Err() != nil && w.whole.Err() == nil {
 			return nil
 		}

@@ -20,8 +20,8 @@ output. For several tasks, or a job, it prints the lines of all in order of time
 task before each.
 
 With -f it follows the tasks across attempts, restarts and nodes until they have ended,
-and ends with their exit code. It joins tasks of a job that come later. Ctrl-C ends the
-command, and not the task.
+and ends with their exit code. It joins tasks of a job that come later. While a task
+waits, it says why. Ctrl-C ends the command, and not the task.
 
 If a node does not answer, the output of its tasks is missing, and that of the others is
 printed. The command then fails, with exit code 125 if it follows.
@@ -152,7 +152,7 @@ func logs(ctx context.Context, f *cmdutil.Factory, names []string, flags logFlag
 	if !flags.follow || flags.attempt > 0 || flags.previous {
 		return v.showStored(ctx, v.records(ids), what)
 	}
-	followed, err := v.follow(ctx, ids, followOptions{headers: true, jobs: jobs, stored: len(ids) > 1})
+	followed, err := v.follow(ctx, ids, followOptions{headers: true, waits: true, jobs: jobs, stored: len(ids) > 1})
 	if err == nil {
 		err = followed.missing(what)
 	}

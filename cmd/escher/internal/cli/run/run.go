@@ -73,6 +73,9 @@ type launching struct {
 // launch checks everything before anything is written. dash is the number of arguments before --.
 func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launching, error) {
 	var l launching
+	if err := notANumber(f); err != nil {
+		return l, err
+	}
 	command, err := r.split(f, args, dash)
 	if err != nil {
 		return l, err

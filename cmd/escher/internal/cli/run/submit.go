@@ -44,6 +44,9 @@ func NewSubmit(f *cmdutil.Factory) *cobra.Command {
 		Long:  submitHelp,
 		Args:  cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notANumber(f); err != nil {
+				return err
+			}
 			flags.counted = cmd.Flags().Changed("count")
 			docs, err := file.ReadManifest(f, flags.file)
 			if err != nil {

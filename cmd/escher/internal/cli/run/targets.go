@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +11,15 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
+
+// notANumber refuses a namespace given by -n that is a number: Slurm's -n is a number of tasks.
+func notANumber(f *cmdutil.Factory) error {
+	ns := f.Given.Namespace
+	if _, err := strconv.ParseUint(ns, 10, 64); err != nil {
+		return nil
+	}
+	return types.Errorf(types.Invalid, "namespace: %s is a number, and -n names a namespace: for %s tasks, write --count %s; for a namespace of that name, set ESCHER_NAMESPACE=%s", ns, ns, ns, ns)
+}
 
 // fileOr checks the arguments of a command that takes names, a file or a selector. names checks the
 // names.

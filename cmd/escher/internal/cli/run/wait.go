@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ import (
 )
 
 const waitHelp = `Waits for tasks, or all tasks of jobs, and ends with the exit code of the first that
-failed.
+failed. It says if a task can never run on the nodes that there are.
 
   escher wait train
   escher wait --until running --timeout 1m web
@@ -62,7 +63,9 @@ func NewWait(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			done := f.Progress("waiting for " + strings.Join(args, " ") + labels.String())
+			stop := tellTrouble(ctx, f, tasks, ids)
 			statuses, err := tasks.Wait(ctx, far, ids...)
+			stop()
 			done()
 			if err != nil {
 				return tooLong(err, timeout, ids, statuses)
@@ -75,6 +78,25 @@ func NewWait(f *cmdutil.Factory) *cobra.Command {
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time (default: never)")
 	cmdutil.Preset(cmd.Flags(), "timeout", "", "leave it out for no limit")
 	return cmd
+}
+
+// tellTrouble tells, until stop is called, of tasks that can never run on the present nodes, and of a
+// lost connection. Inside a task, which cannot ask, it tells nothing.
+func tellTrouble(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids []string) (stop func()) {
+	direct, ok := tasks.(cmdutil.Direct)
+	if !ok {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w := &waits{f: f, client: direct.Client, console: cmdutil.NewConsole(f, false), board: newBoard(ids), tasks: len(ids), onlyNever: true}
+	c := &connection{place: f.ClusterName(), say: w.say}
+	var all sync.WaitGroup
+	all.Go(func() {
+		_ = direct.Watch(ctx, controlplane.WatchTasks{IDs: ids, Heard: c.heard}, w.board.take) // the command has a watch of its own
+	})
+	all.Go(func() { w.run(ctx) })
+	all.Go(func() { c.run(ctx) })
+	return func() { cancel(); all.Wait() }
 }
 
 // tooLong describes a timeout in words.

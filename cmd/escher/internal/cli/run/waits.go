@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/api/reasons"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
@@ -25,11 +27,19 @@ const (
 )
 
 // waits shows why tasks wait: on a terminal in one line that changes, elsewhere in a line for each
-// new reason.
+// new reason. A task that can never run on the present nodes has a whole line, with what to do.
 type waits struct {
-	*following
-	tasks    int
+	f       *cmdutil.Factory
+	client  *controlplane.Client
+	console *cmdutil.Console
+	board   *board
+	tasks   int
+	// terminal reports whether the line that changes is for a terminal.
 	terminal bool
+	// onlyNever shows only the tasks that can never run.
+	onlyNever bool
+	// never is the last text of a task that can never run.
+	never string
 	// said is the last text, at the time of its line.
 	said string
 	at   time.Time
@@ -47,19 +57,41 @@ func (w *waits) run(ctx context.Context) {
 			continue
 		}
 		began := time.Now()
-		reasons, err := reasons.WhyWait(ctx, w.client, howto.Say, id)
+		answers, err := reasons.WhyWait(ctx, w.client, howto.Say, id)
 		pause = max(askEvery, askShare*time.Since(began))
-		if err != nil || reasons[0] == "" {
+		if err != nil || answers[0].Why == "" {
 			continue
 		}
-		text := id + " waits: " + reasons[0]
+		begin := id + " waits: "
 		if w.tasks > 1 {
-			text = fmt.Sprintf("%d of %d tasks wait; %s: %s", waiting, w.tasks, id, reasons[0])
+			begin = fmt.Sprintf("%d of %d tasks wait; %s: ", waiting, w.tasks, id)
 		}
-		if _, still := w.board.waiting(); still > 0 {
-			w.show(text)
+		_, still := w.board.waiting()
+		switch never := answers[0].Never; {
+		case still == 0:
+		case never != "":
+			w.tell(begin + never + " It goes on waiting.")
+		case !w.onlyNever:
+			w.show(begin + answers[0].Why)
 		}
 	}
+}
+
+// tell prints once that a task can never run.
+func (w *waits) tell(text string) {
+	if text == w.never {
+		return
+	}
+	w.never = text
+	w.say("%s", text)
+}
+
+// say prints a line, in place of the line of Progress of a command that shows nothing else.
+func (w *waits) say(format string, args ...any) {
+	if _, _, terminal := w.f.TerminalSize(w.f.Err); terminal && w.onlyNever {
+		fmt.Fprint(w.f.Err, cmdutil.EraseDown)
+	}
+	w.console.Say(format, args...)
 }
 
 // show shows a text, or removes it if it is empty.

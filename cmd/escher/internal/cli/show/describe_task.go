@@ -25,8 +25,6 @@ import (
 type taskDescription struct {
 	TaskRow
 	Namespace string `json:"namespace"`
-	// Stopping says that the task is being stopped, and why.
-	Stopping string `json:"stopping,omitempty"`
 	// Description is the task in the form of a file.
 	Description manifest.Task `json:"task"`
 	// Ports are its port numbers, by name.
@@ -67,9 +65,6 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 		Description: manifest.FromSubmission(controlplane.Submission{Task: *t.Info.V.Full(), Spec: spec}),
 		task:        t.Info.V.Full(), spec: spec, status: t.Status.V.Full(), now: d.now,
 	}
-	if s := t.Info.V.Stop; s != nil && !out.Phase.Ended() {
-		out.Stopping = cmdutil.First(s.Reason, "it was stopped")
-	}
 	if len(t.Bindings) > 0 {
 		out.holding(t.Bindings[0].Info.V, id.Namespace)
 	}
@@ -80,7 +75,10 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 		return nil, err
 	}
 	if out.Node != "" {
-		out.Events = d.events(ctx, id, out.Node, out.Attempt)
+		out.Events = eventsOf(ctx, d.f, id, out.Node, out.Attempt)
+		if out.Ending != "" {
+			out.setGoneBy(out.Events, spec, d.now)
+		}
 	}
 	if out.Phase == types.Running {
 		out.Usage = d.usage(ctx, id, out.Node, out.Attempt)
@@ -102,24 +100,6 @@ func (t *taskDescription) holding(b *cluster.BindingValue, ns string) {
 		}
 		t.Ports[p.Name] = number
 	}
-}
-
-// events are the last events of an attempt, none if its node does not answer soon.
-func (d *describing) events(ctx context.Context, id cluster.ID, node string, attempt int) []nodeapi.Event {
-	const soon, most = 2 * time.Second, 10
-	ctx, cancel := context.WithTimeout(ctx, soon)
-	defer cancel()
-	var all []nodeapi.Event
-	err := d.f.OnNode(ctx, node, func(c *nodeapi.Client) error {
-		return c.Events(ctx, id.Namespace, id.ID, attempt, 0, false, func(e nodeapi.Event) error {
-			all = append(all, e)
-			return nil
-		})
-	})
-	if err != nil {
-		return nil
-	}
-	return all[max(0, len(all)-most):]
 }
 
 // Write writes it as text.
@@ -162,7 +142,10 @@ func (t *taskDescription) writeStatus(s *render.Sheet) {
 	}
 	s.Line("Phase", phase)
 	s.Line("Reason", t.Reason)
-	s.Line("Stopping", t.Stopping)
+	s.Line("Ending", t.Ending)
+	if t.GoneBy != nil {
+		s.Line("Gone by", render.When(t.GoneBy.UnixNano(), t.now))
+	}
 	if t.Restarts > 0 {
 		s.Line("Restarts", strconv.Itoa(t.Restarts))
 	}

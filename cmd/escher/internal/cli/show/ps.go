@@ -2,6 +2,7 @@
 package show
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -23,7 +24,8 @@ const newestTasks = 500
 
 const psHelp = `Lists the tasks of the namespace that have not ended, or all with -a; or the named ones and
 those of named jobs. Tasks of a job are in the order of their index. The reason of one that
-waits is what it waits for; with -w it is left out.
+waits is what it waits for; with -w it is left out. The phase "ending" means that the task
+still runs, and is being stopped or evicted.
 
   escher ps -w                       follow changes
   escher ps -a -o wide               with attempts, jobs, requests, labels and reasons
@@ -124,7 +126,8 @@ func (p *psFlags) list(ctx context.Context, f *cmdutil.Factory, client *controlp
 	rows = p.newest(rows)
 	sortTasks(rows)
 	if f.Format != table.Name {
-		addReasons(ctx, client, rows)
+		addReasons(ctx, client, rows, now)
+		addGoneBy(ctx, f, client, rows, now)
 	}
 	if err := cmdutil.Print(f, rows); err != nil {
 		return err
@@ -145,9 +148,12 @@ const (
 	askedFor   = time.Second
 )
 
-// addReasons adds why tasks wait to the rows of those without a reason. Tasks of a job with equal
+// addReasons adds why tasks wait, in place of how their last attempts ended. Tasks of a job with equal
 // requests wait for the same. It leaves out what it cannot find out soon: escher why has it.
-func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow) {
+func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow, now time.Time) {
+	waits := func(row *TaskRow) bool {
+		return row.Phase == types.Pending && row.Ending == "" && !row.waitsForRetry(now)
+	}
 	alike := make(map[string]int)
 	var asked []string
 	kind := func(row *TaskRow) string {
@@ -155,7 +161,7 @@ func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow
 	}
 	for i := range rows {
 		row := &rows[i]
-		if row.Phase != types.Pending || row.Reason != "" || len(asked) == askedAlike {
+		if !waits(row) || len(asked) == askedAlike {
 			continue
 		}
 		if _, seen := alike[kind(row)]; !seen {
@@ -168,14 +174,14 @@ func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow
 	}
 	ctx, cancel := context.WithTimeout(ctx, askedFor)
 	defer cancel()
-	reasons, err := reasons.WhyWait(ctx, client, howto.Say, asked...)
+	answers, err := reasons.WhyWait(ctx, client, howto.Say, asked...)
 	if err != nil {
 		return
 	}
 	for i := range rows {
 		row := &rows[i]
-		if at, ok := alike[kind(row)]; ok && row.Phase == types.Pending && row.Reason == "" {
-			row.Reason = reasons[at]
+		if at, ok := alike[kind(row)]; ok && waits(row) {
+			row.Reason = cmp.Or(answers[at].Why, row.Reason)
 		}
 	}
 }

@@ -11,8 +11,63 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
 )
+
+// TestEnding: a task is ending if it is being stopped, or if its present attempt is being evicted.
+func TestEnding(t *testing.T) {
+	stop := &types.Stop{Reason: "enough"}
+	for _, x := range []struct {
+		task    types.Task
+		phase   types.Phase
+		attempt int
+		want    string
+	}{
+		{types.Task{}, types.Running, 1, ""},
+		{types.Task{Stop: stop}, types.Running, 1, "enough"},
+		{types.Task{Stop: &types.Stop{}}, types.Bound, 1, "it was stopped"},
+		{types.Task{Stop: stop}, types.Pending, 0, "enough"},
+		{types.Task{Stop: stop}, types.Cancelled, 1, ""},
+		{types.Task{Evict: 2, Later: &types.Later{EvictReason: "for b"}}, types.Running, 2, "for b"},
+		{types.Task{Evict: 2}, types.Running, 3, ""},
+		{types.Task{Evict: 2}, types.Pending, 2, ""},
+	} {
+		state := controlplane.TaskState{ID: "a-1", Task: &x.task, Status: &types.Status{Phase: x.phase, Attempt: x.attempt, Node: "n1"}}
+		row := NewTaskRow(state, time.Now())
+		cells := row.Row()
+		if row.Ending != x.want || (x.want != "") != (cells[1] == "ending") || (x.phase == types.Pending) != (cells[2] == "") {
+			t.Errorf("%+v: %q, %q", x, row.Ending, cells)
+		}
+	}
+}
+
+// TestGoneBy: a kill comes after the warning, the stop signal and the grace.
+func TestGoneBy(t *testing.T) {
+	at, spec := time.Unix(1000, 0), &types.Spec{Grace: 30 * time.Second, Warn: &types.Warn{Before: time.Minute}}
+	for _, x := range []struct {
+		stop  types.Stop
+		steps []nodeagent.Step
+		want  time.Duration
+	}{
+		{types.Stop{}, nil, 0},
+		{types.Stop{}, []nodeagent.Step{nodeagent.StepStarted}, 0},
+		{types.Stop{}, []nodeagent.Step{nodeagent.StepWarned}, 90 * time.Second},
+		{types.Stop{Grace: time.Second}, []nodeagent.Step{nodeagent.StepStarted, nodeagent.StepWarned}, 61 * time.Second},
+		{types.Stop{}, []nodeagent.Step{nodeagent.StepWarned, nodeagent.StepSignalled}, 30 * time.Second},
+	} {
+		row := TaskRow{stop: &x.stop, Ending: "enough", Phase: types.Running}
+		var events []nodeapi.Event
+		for _, step := range x.steps {
+			events = append(events, nodeapi.Event{At: at, Step: step})
+		}
+		row.setGoneBy(events, spec, at)
+		if row.left != x.want || (row.GoneBy != nil) != (x.want > 0) || (x.want > 0) != strings.Contains(row.reason(), "gone in") {
+			t.Errorf("%+v: %v, %s", x, row.left, row.reason())
+		}
+	}
+}
 
 // TestPsListsTheNewest: of more tasks than the limit, and of many of the same age, the newest stay,
 // whatever their names.

@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -22,6 +23,8 @@ type TaskRow struct {
 	Index        *int                  `json:"index,omitempty"` // of a task of a job
 	Labels       map[string]string     `json:"labels,omitempty"`
 	Phase        types.Phase           `json:"phase"`
+	Ending       string                `json:"ending,omitempty"` // why it is being stopped or evicted
+	GoneBy       *time.Time            `json:"goneBy,omitempty"` // when it is killed at the latest, if its node says so
 	Health       types.Health          `json:"health,omitempty"`
 	Node         string                `json:"node,omitempty"`
 	Attempt      int                   `json:"attempt,omitempty"`
@@ -42,6 +45,11 @@ type TaskRow struct {
 	Deadline     *time.Time            `json:"deadline,omitempty"`
 
 	Age time.Duration `json:"-"`
+	// left is the time until GoneBy.
+	left time.Duration
+	// stop ends it; nil means that it is not ending. spec is the digest of its spec.
+	stop *types.Stop
+	spec string
 }
 
 // Header returns the columns.
@@ -52,9 +60,51 @@ func (TaskRow) Header() []table.Column {
 // Row returns the cells.
 func (t TaskRow) Row() []string {
 	return []string{
-		t.ID, render.PhaseText(t.Phase, t.Health), t.Node, render.Shortly(t.Age), t.exit(),
-		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.Reason,
+		t.ID, t.phase(), t.where(), render.Shortly(t.Age), t.exit(),
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.reason(),
 	}
+}
+
+// phase is the phase in words.
+func (t TaskRow) phase() string {
+	if t.Ending != "" {
+		return "ending"
+	}
+	return render.PhaseText(t.Phase, t.Health)
+}
+
+// reason says why it is in its phase.
+func (t TaskRow) reason() string {
+	switch {
+	case t.GoneBy != nil:
+		return t.Ending + ", gone in " + why.InWords(t.left) + " at the latest"
+	case t.Ending != "":
+		return t.Ending
+	}
+	return t.Reason
+}
+
+// where is its node; empty for a task that waits, whose last node says nothing.
+func (t TaskRow) where() string {
+	if t.Phase == types.Pending {
+		return ""
+	}
+	return t.Node
+}
+
+// waitsForRetry reports whether it waits until the time of its next attempt.
+func (t TaskRow) waitsForRetry(now time.Time) bool { return t.Retry != nil && t.Retry.After(now) }
+
+// endingOf returns the order by which a task is being stopped or evicted; nil if it is not.
+func endingOf(t controlplane.TaskState) *types.Stop {
+	stop := t.Task.Stop
+	if t.Phase().Held() {
+		stop = t.Task.Leaving(t.Attempt())
+	}
+	if t.Phase().Ended() {
+		return nil
+	}
+	return stop
 }
 
 // exit is the exit code; empty before the end, or if the task never ran.
@@ -88,9 +138,12 @@ func sortTasks(rows []TaskRow) {
 // NewTaskRow makes the row of a task.
 func NewTaskRow(t controlplane.TaskState, now time.Time) TaskRow {
 	row := TaskRow{
-		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Labels: types.LabelMap(t.Task.Labels), Phase: t.Phase(),
+		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Labels: types.LabelMap(t.Task.Labels), Phase: t.Phase(), stop: endingOf(t), spec: t.Task.Spec,
 		Requests: t.Task.Requests, Alternatives: t.Task.Alternatives, Devices: t.Task.Devices, Priority: t.Task.Priority,
 		Submitted: render.Moment(t.Task.Submitted), Deadline: render.Moment(t.Task.Deadline), Age: now.Sub(time.Unix(0, t.Task.Submitted)),
+	}
+	if row.stop != nil {
+		row.Ending = cmp.Or(row.stop.Reason, "it was stopped")
 	}
 	if t.Task.Count > 0 {
 		row.Index = &t.Task.Index

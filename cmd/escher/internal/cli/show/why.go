@@ -13,8 +13,10 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler/explain"
+	"github.com/escher-sched/escher/types"
 )
 
 const whyHelp = `Explains the state of an object in one sentence, such as why it waits, and what to do
@@ -88,6 +90,9 @@ func explained(ctx context.Context, f *cmdutil.Factory, client *controlplane.Cli
 	if err == nil {
 		explained, err = reasons.Explain(ctx, client, e, view, now, howto.Say)
 	}
+	if err == nil && (e.Cause == why.Stopping || e.Cause == why.Evicting) {
+		addGone(ctx, f, client, view, &explained, now)
+	}
 	if err == nil && it.Kind != controlplane.Nodes {
 		explained.Closed, err = reasons.ClosedText(ctx, client, howto.Say)
 	}
@@ -97,6 +102,17 @@ func explained(ctx context.Context, f *cmdutil.Factory, client *controlplane.Cli
 		}
 		return nil
 	}}, err
+}
+
+// addGone notes when a task that is being stopped or evicted is killed, if its node says so.
+func addGone(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, view *cluster.View, e *reasons.Explained, now time.Time) {
+	t := view.Task(cluster.ID{Namespace: e.Namespace, ID: e.ID})
+	rows := []TaskRow{NewTaskRow(controlplane.TaskState{ID: e.ID, Task: t.Info.V.Full(), Status: t.Status.V.Full()}, now)}
+	addGoneBy(ctx, f, client, rows, now)
+	if at := rows[0].GoneBy; at != nil {
+		note := types.Textf("It is killed in %s at the latest, at %s UTC.", why.InWords(at.Sub(now)), at.UTC().Format(time.TimeOnly))
+		e.Notes = append([]types.Text{note}, e.Notes...)
+	}
 }
 
 // subject returns the subject of an explanation.
