@@ -31,9 +31,9 @@ const (
 	lateTries = 3
 )
 
-// attached shows the output of tasks until they have ended. If ctx is done first, it stops them,
-// and goes on showing: a second signal ends the process. The exit code is then that of the signal. A task with an input or a terminal, which
-// in is for, gets the signal instead.
+// attached shows the output of tasks until they have ended. If ctx is done first, it stops them, with
+// their own grace, and goes on showing: a second signal ends the process. The exit code is then that
+// of the signal. A task with an input or a terminal, which in is for, gets the signal instead.
 func attached(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids []string, in *interactive) error {
 	following, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
@@ -46,7 +46,7 @@ func attached(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, ids 
 		stopping.Store(true)
 		f.Tell("stopping; interrupt again to leave at once")
 		for _, id := range ids {
-			err := tasks.Stop(following, id, controlplane.StopOptions{Reason: "interrupted by its user", Grace: 10 * time.Second})
+			err := tasks.Stop(following, id, controlplane.StopOptions{Reason: "interrupted by its user"})
 			if err != nil && !types.Is(err, types.NotFound) {
 				giveUp(err)
 				return

@@ -115,10 +115,10 @@ func parseUntil(text string) (controlplane.Until, error) {
 	return until, nil
 }
 
-// endOf prints the outcome of tasks that did not succeed, and returns the exit code of the first of
-// them.
+// endOf prints the outcome of tasks that did not succeed, and returns the exit code of the first that
+// failed; that of a cancelled one only if none failed.
 func endOf(f *cmdutil.Factory, statuses map[string]types.Status) error {
-	code := 0
+	var first types.Status
 	for _, id := range slices.Sorted(maps.Keys(statuses)) {
 		s := statuses[id]
 		if s.Phase != types.Failed && s.Phase != types.Cancelled {
@@ -129,12 +129,13 @@ func endOf(f *cmdutil.Factory, statuses map[string]types.Status) error {
 			reason = ": " + s.Reason
 		}
 		f.Tell("task %s %s%s%s", id, s.Phase, render.WithCode(&s), reason)
-		if code == 0 {
-			code = max(s.ExitCode, 1)
+		sooner := s.Phase == first.Phase && s.Ended < first.Ended
+		if first.Phase == "" || sooner || s.Phase == types.Failed && first.Phase == types.Cancelled {
+			first = s
 		}
 	}
-	if code != 0 {
-		return cmdutil.Ended{Code: code}
+	if first.Phase == "" {
+		return nil
 	}
-	return nil
+	return cmdutil.Ended{Code: max(first.ExitCode, 1)}
 }
