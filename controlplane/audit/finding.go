@@ -57,7 +57,7 @@ const (
 	// Admitted (5): nothing is submitted while the cluster is closed to new tasks or the namespace
 	// is over a budget.
 	Admitted Guarantee = "Admitted"
-	// Immutable (5): submitted and bound objects never change, apart from being stopped.
+	// Immutable (5): submitted and bound objects never change, apart from being stopped and their labels.
 	Immutable Guarantee = "Immutable"
 	// OneWriter (6): only its writer writes a key.
 	OneWriter Guarantee = "OneWriter"

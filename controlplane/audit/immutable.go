@@ -6,14 +6,14 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// taskFixed validates Immutable for a task: apart from stops and evictions, it never changes.
+// taskFixed validates Immutable for a task: apart from stops, evictions and labels, it never changes.
 func (s *state) taskFixed(t *task, found finder) {
 	was, is := t.info.before(s.revision), t.info.V
 	if t.info.Mod != s.revision || was == nil || is == nil {
 		return
 	}
 	same := *was
-	same.Stop, same.Evict, same.EvictGrace, same.Later = is.Stop, is.Evict, is.EvictGrace, is.Later
+	same.Stop, same.Evict, same.EvictGrace, same.Later, same.Labels = is.Stop, is.Evict, is.EvictGrace, is.Later, is.Labels
 	if !equal(&same, is) {
 		found(t.object(), "was changed after it was submitted")
 	}

@@ -42,6 +42,9 @@ func (c *Checker) checkLives() {
 		if t.info.V != nil && (t.info.V.Stop != nil || t.info.V.Evict != 0 || t.info.V.Later != nil) {
 			t.life.eventful = true
 		}
+		if was := t.info.before(s.revision); t.info.Mod == s.revision && was != nil && t.info.V != nil {
+			t.life.eventful = true // it got other labels, or the like
+		}
 		if t.status.V != nil && t.status.V.Phase == types.Pending {
 			t.life.eventful = true // an attempt has ended, but not the task
 		}

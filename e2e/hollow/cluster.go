@@ -33,9 +33,10 @@ type Cluster struct {
 	group *errgroup.Group
 	audit *auditing
 
-	mu      sync.Mutex
-	nodes   map[string]*machine
-	keeping *keeper
+	mu    sync.Mutex
+	nodes map[string]*machine
+	// keeping runs policies, and serving the other parts of a server; nil if they are stopped.
+	keeping, serving *part
 }
 
 // Start starts a cluster, and returns when all nodes are alive. It ends with ctx, or when it is
@@ -60,15 +61,7 @@ func (c *Cluster) start() (err error) {
 		c.audit = newAuditing()
 		c.run(func(ctx context.Context) error { return c.audit.follow(ctx, c.Store) })
 	}
-	c.run(func(ctx context.Context) error {
-		return scheduler.Run(ctx, c.Store, c.cfg.Scheduler, c.cfg.Log.Named("scheduler"))
-	})
-	collector, err := server.NewCollector(c.Store, maintenance{c.Store}, c.cfg.Collector, nil, server.Options{Logger: c.cfg.Log.Named("collector")})
-	if err != nil {
-		return err
-	}
-	c.run(collector.Run)
-	c.run(server.NewDrainer(c.Store, nil, server.Options{Logger: c.cfg.Log.Named("drainer")}).Run)
+	c.Serve()
 	if !c.cfg.NoKeep {
 		c.Keep()
 	}
@@ -94,6 +87,7 @@ func (c *Cluster) run(f func(ctx context.Context) error) {
 // Close ends the cluster, and returns the error of a failed part, if any.
 func (c *Cluster) Close() error {
 	c.StopKeeping()
+	c.StopServing()
 	c.mu.Lock()
 	all := c.nodes
 	c.nodes = make(map[string]*machine)
@@ -159,24 +153,23 @@ func Running(v *cluster.View, ns string) map[string]string {
 	return out
 }
 
-// keeper is a keep.Run in the background.
-type keeper struct {
+// part runs in the background.
+type part struct {
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// Keep runs policies until the cluster is closed, or StopKeeping is called. It is for clusters with
-// NoKeep, or after StopKeeping.
-func (c *Cluster) Keep() {
-	c.StopKeeping()
+// runPart runs f in place of a part until the cluster is closed, or the part is stopped.
+func (c *Cluster) runPart(at **part, f func(ctx context.Context) error) {
+	c.stopPart(at)
 	ctx, cancel := context.WithCancel(c.ctx)
-	k := &keeper{stop: cancel, done: make(chan struct{})}
+	p := &part{stop: cancel, done: make(chan struct{})}
 	c.mu.Lock()
-	c.keeping = k
+	*at = p
 	c.mu.Unlock()
 	c.group.Go(func() error {
-		defer close(k.done)
-		err := keep.Run(ctx, c.Store, keep.Options{Kinds: c.cfg.Kinds, Collect: &c.cfg.Collect, Log: c.cfg.Log.Named("policies")})
+		defer close(p.done)
+		err := f(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -184,17 +177,51 @@ func (c *Cluster) Keep() {
 	})
 }
 
-// StopKeeping stops running policies at any point, as if the process were killed.
-func (c *Cluster) StopKeeping() {
+// stopPart stops a part, if it runs.
+func (c *Cluster) stopPart(at **part) {
 	c.mu.Lock()
-	k := c.keeping
-	c.keeping = nil
+	p := *at
+	*at = nil
 	c.mu.Unlock()
-	if k != nil {
-		k.stop()
-		<-k.done
+	if p != nil {
+		p.stop()
+		<-p.done
 	}
 }
+
+// Keep runs policies until the cluster is closed, or StopKeeping is called. It is for clusters with
+// NoKeep, or after StopKeeping.
+func (c *Cluster) Keep() {
+	c.runPart(&c.keeping, func(ctx context.Context) error {
+		return keep.Run(ctx, c.Store, keep.Options{Kinds: c.cfg.Kinds, Collect: &c.cfg.Collect, Log: c.cfg.Log.Named("policies")})
+	})
+}
+
+// StopKeeping stops running policies at any point, as if the process were killed.
+func (c *Cluster) StopKeeping() { c.stopPart(&c.keeping) }
+
+// Serve runs the scheduler, the collector and the drainer until the cluster is closed, or StopServing
+// is called. It is for after StopServing.
+func (c *Cluster) Serve() {
+	c.runPart(&c.serving, func(ctx context.Context) error {
+		collector, err := server.NewCollector(c.Store, maintenance{c.Store}, c.cfg.Collector, nil, server.Options{Logger: c.cfg.Log.Named("collector")})
+		if err != nil {
+			return err
+		}
+		all, ctx := errgroup.WithContext(ctx)
+		all.Go(func() error {
+			return scheduler.Run(ctx, c.Store, c.cfg.Scheduler, c.cfg.Log.Named("scheduler"))
+		})
+		all.Go(func() error { return collector.Run(ctx) })
+		all.Go(func() error {
+			return server.NewDrainer(c.Store, nil, server.Options{Logger: c.cfg.Log.Named("drainer")}).Run(ctx)
+		})
+		return all.Wait()
+	})
+}
+
+// StopServing stops the parts of Serve at any point, as if the process were killed.
+func (c *Cluster) StopServing() { c.stopPart(&c.serving) }
 
 // maintenance serves a store that never fills, and forgets nothing.
 type maintenance struct{ store controlplane.Store }

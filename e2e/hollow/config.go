@@ -36,6 +36,8 @@ type Config struct {
 	Collect   collect.Config
 	// TTL is how long the session of a node lasts without renewal; 0 means 15 s.
 	TTL time.Duration
+	// StateDir is a directory for the agents. Without one, StartAgent begins another session.
+	StateDir string
 	// Log is the logger of all parts; nil means no logs.
 	Log *zap.Logger
 }

@@ -3,6 +3,7 @@ package hollow
 import (
 	"context"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -27,15 +28,25 @@ func (m *machine) end() {
 
 // start1 starts the machine of a node, without processes.
 func (c *Cluster) start1(n Node) {
+	c.startAgent(n, simruntime.New(simruntime.Config{Script: simruntime.Script(c.cfg.Behave)}))
+}
+
+// startAgent starts the agent of a node, over the processes of a runtime.
+func (c *Cluster) startAgent(n Node, runtime *simruntime.Runtime) {
 	ctx, cancel := context.WithCancel(c.ctx)
-	m := &machine{runtime: simruntime.New(simruntime.Config{Script: simruntime.Script(c.cfg.Behave)}), stop: cancel, done: make(chan struct{})}
+	m := &machine{runtime: runtime, stop: cancel, done: make(chan struct{})}
 	c.mu.Lock()
 	c.nodes[n.Name] = m
 	c.mu.Unlock()
 	c.group.Go(func() error {
 		defer close(m.done)
+		stateDir := ""
+		if c.cfg.StateDir != "" {
+			stateDir = filepath.Join(c.cfg.StateDir, n.Name)
+		}
 		agent, err := nodeagent.New(nodeagent.Config{
-			Store: c.Store, Runtime: m.runtime, Cluster: c.id, Node: n.Name, TTL: c.cfg.TTL,
+			StateDir: stateDir,
+			Store:    c.Store, Runtime: m.runtime, Cluster: c.id, Node: n.Name, TTL: c.cfg.TTL,
 			Capacity: types.NewRequests(n.Capacity), Labels: labels(n.Labels), Host: n.Host, Ports: nodeagent.PortRange{First: n.PortFirst, Last: n.PortLast}, Logger: c.cfg.Log.Named("agent." + n.Name),
 			BootClock: func() time.Duration { return time.Since(c.begin) + time.Hour }, BootID: "boot-" + n.Name,
 		})
@@ -98,6 +109,32 @@ func (c *Cluster) Return(node string) error {
 		}
 	}
 	return types.Errorf(types.NotFound, "return node %s: there is none", node)
+}
+
+// StopAgent ends the agent of a node at any point, as if it were killed: its processes and its session
+// stay, until that runs out. NotFound: the node does not run.
+func (c *Cluster) StopAgent(node string) error {
+	c.mu.Lock()
+	m := c.nodes[node]
+	c.mu.Unlock()
+	if m == nil {
+		return types.Errorf(types.NotFound, "stop agent %s: its node does not run", node)
+	}
+	m.end()
+	return nil
+}
+
+// StartAgent starts the agent of a node again after StopAgent. NotFound: the node does not run.
+func (c *Cluster) StartAgent(node string) error {
+	c.mu.Lock()
+	m := c.nodes[node]
+	c.mu.Unlock()
+	at := slices.IndexFunc(c.cfg.Nodes, func(n Node) bool { return n.Name == node })
+	if m == nil || at < 0 {
+		return types.Errorf(types.NotFound, "start agent %s: its node does not run", node)
+	}
+	c.startAgent(c.cfg.Nodes[at], m.runtime)
+	return nil
 }
 
 // Finish ends the process of a task now, with a code, as if by itself. NotFound: no process of it

@@ -29,6 +29,8 @@ const (
 	Replace Action = "replace"
 	// Update: the job stays, and some of its tasks are replaced, added or removed.
 	Update Action = "update"
+	// Relabel: it exists as described, but for its labels, which are changed.
+	Relabel Action = "relabel"
 	// Set: set the resource or the namespace.
 	Set Action = "set"
 	// Reserve: create the reservation.
@@ -85,6 +87,8 @@ type Change struct {
 	namespace *types.Namespace
 	// stop are the tasks to stop.
 	stop []stopped
+	// relabels are the objects that stay and get other labels.
+	relabels []labeled
 	// launched is set once a transaction has it.
 	launched []string
 }
@@ -218,7 +222,7 @@ func (d *Decision) Perform(ctx context.Context, c *controlplane.Client) error {
 	if err := d.setNamespaces(ctx, c); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context, *controlplane.Client) error{d.stopFirst, d.others, d.healthyAfter} {
+	for _, step := range []func(context.Context, *controlplane.Client) error{d.stopFirst, d.others, d.relabel, d.healthyAfter} {
 		if err := step(ctx, c); err != nil {
 			return err
 		}
@@ -268,7 +272,7 @@ func (d *Decision) todo() bool {
 		if d.Changes[i].Kind == manifest.KindNamespace {
 			continue
 		}
-		if a := d.Changes[i].Action; a != Unchanged && a != Update || len(d.Changes[i].stop) > 0 {
+		if a := d.Changes[i].Action; a != Unchanged && a != Update && a != Relabel || len(d.Changes[i].stop) > 0 {
 			return true
 		}
 	}
@@ -296,7 +300,7 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 		case x.Kind == manifest.KindNamespace:
 		case x.Action == Set || x.Action == Reserve || x.Action == Declare || x.Kind == manifest.KindTask && x.Action == Launch:
 			small.Changes, at = append(small.Changes, x), append(at, i)
-		case x.Action != Unchanged && x.Action != Update:
+		case x.Action != Unchanged && x.Action != Update && x.Action != Relabel:
 			large = append(large, i)
 		}
 	}

@@ -227,6 +227,9 @@ func (d *decider) compare(c *Change, all []there, wanted func(time.Time) ([]cont
 	default:
 		c.Action, c.Submissions, c.Tasks = Launch, subs, len(subs)
 	}
+	if kept >= 0 {
+		d.relabel(c, all[kept], subs)
+	}
 	for i, t := range all {
 		if i == kept || !t.live {
 			continue
@@ -374,8 +377,10 @@ func (d *decider) equal(t there, wanted []controlplane.Submission, policies []ty
 		if j == nil || j.V.Tasks != len(wanted) || !sameIndices(t.tasks, wanted) {
 			return false
 		}
+		former := esl.Former(policies, d.kindOf)
 		switch j.V.RequestDigest {
-		case RequestDigest(wanted, policies), digestOf(wanted, esl.Former(policies, d.kindOf)):
+		case RequestDigest(wanted, policies), digestOf(wanted, former, content),
+			digestOf(wanted, esl.Canonical(policies), labeledContent), digestOf(wanted, former, labeledContent):
 		default:
 			return false
 		}

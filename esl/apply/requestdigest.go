@@ -15,15 +15,15 @@ import (
 )
 
 // RequestDigest returns a digest of tasks and policies as the user requested them. It ignores the
-// order of tasks, the order of the fields of policies, and deadlines, which count from the submission.
-// It identifies a job whose tasks policies have changed since. It is "" without policies: the tasks
+// order of tasks, the order of the fields of policies, labels, and deadlines, which count from the
+// submission. It identifies a job whose tasks policies have changed since. It is "" without policies: the tasks
 // are then as requested.
 func RequestDigest(tasks []controlplane.Submission, policies []types.Policy) string {
-	return digestOf(tasks, esl.Canonical(policies))
+	return digestOf(tasks, esl.Canonical(policies), content)
 }
 
-// digestOf is RequestDigest of policies as they are written.
-func digestOf(tasks []controlplane.Submission, policies []types.Policy) string {
+// digestOf is RequestDigest of policies as they are written, and of tasks by their content.
+func digestOf(tasks []controlplane.Submission, policies []types.Policy, content func(types.Task, string) string) string {
 	if len(policies) == 0 {
 		return ""
 	}
@@ -73,9 +73,15 @@ func sortedFields(text string) string {
 	return string(sorted)
 }
 
-// content returns what distinguishes a task from another, as text, except its deadline. spec is the
-// digest of its spec.
+// content returns what distinguishes a task from another, as text, except its deadline and its labels.
+// spec is the digest of its spec.
 func content(t types.Task, spec string) string {
+	t.Labels = nil
+	return labeledContent(t, spec)
+}
+
+// labeledContent is content with the labels. Digests of former versions have them.
+func labeledContent(t types.Task, spec string) string {
 	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.EvictGrace, t.Later, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, nil, 0, spec
 	t.Index, t.Count = 0, 0
 	return string(types.Encode(0, &t))

@@ -31,6 +31,7 @@ job by its name. One that is as described stays, whether it waits, runs or has e
 itself. One that is absent or was stopped is launched. One that differs is replaced, with
 --replace: all at once, or one task after the other if the job has an update. Only the
 missing tasks of a job with a larger count are added, and its others are left alone.
+Labels change in place.
 
   escher plan -f app.yaml               the changes to make, and a revision
   escher apply -f app.yaml              make them
@@ -237,6 +238,8 @@ func (c changeRow) action() string {
 		return "declared"
 	case apply.Update:
 		return "updated"
+	case apply.Relabel:
+		return "relabeled"
 	}
 	return string(c.Action)
 }
