@@ -128,7 +128,7 @@ func (s *Server) wait(r *http.Request) (any, error) {
 	if text := query.Get("timeout"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return nil, types.Errorf(types.Invalid, "timeout: %q is not a duration: write it such as 30s", text)
+			return nil, types.Errorf(types.Invalid, "timeout: %q is no time to wait: write it such as 30s", text)
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d)
