@@ -33,7 +33,7 @@ func TestParseQuantityRefuses(t *testing.T) {
 		{"cpu", "-1", "0 or more"}, {"memory", "-1Gi", "0 or more"}, {"memory", "-1", "0 or more"}, {"cpu", "1e-400", "such as 2, 0.5"},
 		{"cpu", "9e18", "inf means no bound"}, {"cpu", "1e30", "inf means no bound"}, {"cpu", "9223372036854775807", "inf means no bound"},
 		{"memory", "2Ei", "inf means no bound"}, {"memory", "9Pi", "inf means no bound"}, {"cpu", "1e1000000000", "write"},
-		{"cpu", "0.0005", "round it"}, {"cpu", "1n", "round it"}, {"memory", "0.5B", "round it"}, {"memory", "100m", "round it"},
+		{"cpu", "0.0005", "round it"}, {"cpu", "1n", "round it"}, {"memory", "0.5B", "round it"}, {"memory", "100m", "write 100Mi"},
 		{"memory", "512", "512Mi"}, {"memory", "1.", "B for bytes"}, {"disk", "1e3", "B for bytes"},
 		{"cpu", "", "such as 2"}, {"cpu", "two", "such as 2"}, {"cpu", "1 2", "such as"}, {"memory", "4GB GB", "such as"},
 		{"memory", "B", "such as"}, {"cpu", "0x10", "such as"}, {"cpu", "NaN", "such as"}, {"cpu", "1B", "such as"},

@@ -17,8 +17,8 @@ type Check struct {
 	Every       types.Duration `json:"every,omitempty" desc:"time from probe to probe; 10s if it is left out" zero:"is not a duration: give one above zero, or leave it out for 10s"`
 	Timeout     types.Duration `json:"timeout,omitempty" desc:"how long a probe may take; 2s if it is left out" zero:"is not a duration: give one above zero, or leave it out for 2s"`
 	StartPeriod types.Duration `json:"startPeriod,omitempty" desc:"how long failures do not count after the start, before the first success"`
-	Failures    int            `json:"failures,omitempty" desc:"how many in a row make the task unhealthy; 3 if it is left out" zero:"is not enough: give at least 1, or leave it out for 3"`
-	Successes   int            `json:"successes,omitempty" desc:"how many in a row make it healthy; 1 if it is left out" zero:"is not enough: give at least 1, or leave it out for 1"`
+	Failures    int            `json:"failures,omitempty" desc:"how many failures in a row make the task unhealthy; 3 if it is left out" zero:"is not enough: give at least 1, or leave it out for 3"`
+	Successes   int            `json:"successes,omitempty" desc:"how many successes in a row make it healthy; 1 if it is left out" zero:"is not enough: give at least 1, or leave it out for 1"`
 	Then        types.Then     `json:"then,omitempty" desc:"the reaction to an unhealthy task: report, if it is left out, shows it; restart also ends the process, and runs it again as restart says"`
 }
 

@@ -11,9 +11,9 @@ type Task struct {
 	Alternatives []Alternative      `json:"alternatives,omitempty" desc:"one of these is requested too, the first that fits"`
 	Devices      []Devices          `json:"devices,omitempty" desc:"restrictions on the devices of the requests, with any alternative"`
 	Provides     []Provide          `json:"provides,omitempty" desc:"resources that the task adds to its node"`
-	Spec         Spec               `json:"spec" desc:"what to run: its fields may be written beside it, without it" group:""`
+	Spec         Spec               `json:"spec" desc:"what to run: its fields may also stand without it" group:""`
 	Priority     int                `json:"priority,omitempty" desc:"the higher comes first"`
-	Scheduler    string             `json:"scheduler,omitempty" desc:"the scheduler to leave it to" is:"name"`
+	Scheduler    string             `json:"scheduler,omitempty" desc:"the name of the scheduler that places it" is:"name"`
 	OnDisconnect types.OnDisconnect `json:"onDisconnect,omitempty" desc:"when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on"`
 	MaxRun       types.Duration     `json:"maxRun,omitempty" desc:"how long an attempt may run; without limit if it is left out" zero:"is not a duration: give one above zero, or leave it out for no limit"`
 	Retries      int                `json:"retries,omitempty" desc:"how many more attempts follow failed ones, on any node, after a wait of 1s that doubles up to 5m" min:"0"`
@@ -52,7 +52,7 @@ type Spec struct {
 	Env        Env            `json:"env,omitempty" desc:"added to the image's environment: {NAME: value}, or a list of NAME=value"`
 	Dir        string         `json:"dir,omitempty" desc:"working directory" is:"absolute"`
 	Workdir    *Workdir       `json:"workdir,omitempty" desc:"a directory with your code, . for that of the file, in the container; the working directory unless dir is given"`
-	User       string         `json:"user,omitempty" desc:"uid[:gid], or a name of the image"`
+	User       string         `json:"user,omitempty" desc:"uid[:gid], or the name of a user in the image"`
 	Grace      types.Duration `json:"grace,omitempty" desc:"time between the stop signal and the kill; 10s if it is left out" zero:"does not mean at once: give 1ms for that, or leave it out for 10s"`
 	Restart    *Restart       `json:"restart,omitempty" desc:"when a process that ended by itself is restarted, on the same node; never if it is left out"`
 	StopSignal string         `json:"stopSignal,omitempty" desc:"asks the process to end; the image's or SIGTERM if it is left out"`
@@ -60,7 +60,7 @@ type Spec struct {
 	TTY        bool           `json:"tty,omitempty" desc:"gives it a terminal"`
 	Mounts     []Mount        `json:"mounts,omitempty" desc:"directories and files made visible in the container"`
 	Ports      []Port         `json:"ports,omitempty" desc:"ports of the node that it listens at: a name for one that the node chooses, or a number; they are requested too"`
-	Peers      types.Peers    `json:"peers,omitempty" desc:"whose addresses of its job it knows: those of the whole job, which it waits for; of any task that has one at its start; of running ones; gang and elastic set it if it is left out"`
+	Peers      types.Peers    `json:"peers,omitempty" desc:"the tasks of its job whose addresses it knows: whole, all of them, for which it waits; any, those that have one at its start; running, those that run; gang and elastic set it if it is left out"`
 
 	Pids         int               `json:"pids,omitempty" desc:"how many processes and threads it may have; the node's default if it is left out" zero:"is not enough: give at least 1, or leave it out for the node's default"`
 	CPULimit     types.CPULimit    `json:"cpuLimit,omitempty" desc:"none lets it use idle cpu; no more than it requests if it is left out"`

@@ -31,7 +31,7 @@ func (Barrier) Kind() string { return "barrier" }
 
 // Describe says what the policy does.
 func (Barrier) Describe() esl.Description {
-	return esl.Description{Does: "tasks begin when so many others are there"}
+	return esl.Description{Does: "tasks begin when a number of other tasks has arrived"}
 }
 
 // Validate checks the parameters without the tasks.

@@ -35,7 +35,7 @@ func (FairQueue) Kind() string { return "fair-queue" }
 
 // Describe says what the policy does.
 func (FairQueue) Describe() esl.Description {
-	return esl.Description{Does: "admit tasks by the weights of their flows", OnlyDeclared: true, Flags: []esl.Flag{{
+	return esl.Description{Does: "limits how many tasks run at once, and admits them by the weights of their flows", OnlyDeclared: true, Flags: []esl.Flag{{
 		Name: "queue", Values: esl.Values{Then: "/"},
 		Pattern: "^" + manifest.NamePattern + "/(.|\n)+",
 		Text: func(text string) (esl.Parameters, error) {

@@ -23,7 +23,7 @@ func (Limit) Kind() string { return "limit" }
 
 // Describe says what the policy does, and its flags.
 func (Limit) Describe() esl.Description {
-	return esl.Description{Does: "at most so many tasks of the job run at once", Flags: []esl.Flag{{
+	return esl.Description{Does: "at most atOnce tasks of the job run at once", Flags: []esl.Flag{{
 		Name: "at-once", Usage: "how many tasks of the job run at once", Number: esl.Sets[int]("atOnce"),
 	}}}
 }

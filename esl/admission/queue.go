@@ -25,7 +25,7 @@ type Queue struct {
 	// while there was a rate.
 	Rate int `json:"rate,omitempty" desc:"how many tasks begin within per; any number if it is left out" max:"1073741824" zero:"is not without limit, nor none: write closed: true to let none begin, or leave it out for any number"`
 	// Per is the interval of Rate; 0 means one second.
-	Per manifest.Duration `json:"per,omitempty" desc:"the time within which rate tasks begin; 1s if it is left out" zero:"is no time: give one, or leave it out for 1s" needs:"rate"`
+	Per manifest.Duration `json:"per,omitempty" desc:"the time within which rate tasks begin; 1s if it is left out" zero:"is not a duration: give one, or leave it out for 1s" needs:"rate"`
 	// Closed starts no task. Running ones go on.
 	Closed bool `json:"closed,omitempty" desc:"lets no task begin; those that run go on"`
 }
@@ -35,7 +35,7 @@ func (Queue) Kind() string { return "queue" }
 
 // Describe says what the policy does.
 func (Queue) Describe() esl.Description {
-	return esl.Description{Does: "so many tasks run at once, or begin within a time", OnlyDeclared: true, Flags: []esl.Flag{{
+	return esl.Description{Does: "limits how many tasks run at once, or begin within a time", OnlyDeclared: true, Flags: []esl.Flag{{
 		Name: "queue", Usage: "NAME[/FLOW]: declared queue, or fair queue, to wait in",
 		Pattern: "^" + manifest.NamePattern + "$",
 		Text: func(text string) (esl.Parameters, error) {

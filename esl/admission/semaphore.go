@@ -19,7 +19,7 @@ import (
 // while it has a node.
 type Semaphore struct {
 	// Limit is the amount; with 0 no task begins.
-	Limit int `json:"limit" desc:"how much there is of it; 0 is closed" min:"0"`
+	Limit int `json:"limit" desc:"the amount that tasks can hold together; 0 lets no task begin" min:"0"`
 }
 
 // Kind returns semaphore.
@@ -27,7 +27,7 @@ func (Semaphore) Kind() string { return "semaphore" }
 
 // Describe says what the policy does.
 func (Semaphore) Describe() esl.Description {
-	return esl.Description{Does: "so much of a name that tasks hold at once", OnlyDeclared: true, Flags: []esl.Flag{{
+	return esl.Description{Does: "limits the amount that running tasks hold together", OnlyDeclared: true, Flags: []esl.Flag{{
 		Name: "semaphore", Usage: "NAME[=AMOUNT]: declared semaphore, and how much of it each task holds",
 		Pattern: "^" + manifest.NamePattern + "(=[+]?0*[1-9][0-9]*)?$",
 		Text: func(text string) (esl.Parameters, error) {

@@ -19,9 +19,9 @@ import (
 // accumulates free capacity, one gang of the cluster at a time.
 type Gang struct {
 	// PerNode is how many members share a node, as one bundle; 0 means no constraint.
-	PerNode int `json:"perNode,omitempty" desc:"how many of the tasks are together on a node; as they come if it is left out" zero:"is no task: give how many are together, or leave it out" without:"in=node"`
+	PerNode int `json:"perNode,omitempty" desc:"how many of the tasks are together on a node; any number if it is left out" zero:"is no task: give how many are together, or leave it out" without:"in=node"`
 	// In is the kind of domain that all of them share: node, rack or zone.
-	In esl.Domain `json:"in,omitempty" desc:"what all of the tasks are in one of; wherever if it is left out"`
+	In esl.Domain `json:"in,omitempty" desc:"puts all tasks into one node, rack or zone; anywhere if it is left out"`
 	// Loss says what happens to the gang when a member fails, or is lost with its node.
 	Loss esl.Loss `json:"onLoss,omitempty" desc:"when a task fails, or its node is lost; fail if it is left out"`
 	// Restarts is how often a member may fail before the gang fails; 0 means 3.

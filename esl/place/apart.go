@@ -16,7 +16,7 @@ type Apart struct {
 	PerNode int `json:"perNode,omitempty" desc:"how many of the tasks may share a node, rack or zone; 1 if it is left out" zero:"would let none begin: give how many may share it, or leave it out for 1"`
 	// In is the kind of domain: node, rack or zone; empty means node. Nodes without the label get
 	// no task.
-	In esl.Domain `json:"in,omitempty" desc:"what they are kept apart by: node, rack or zone; node if it is left out"`
+	In esl.Domain `json:"in,omitempty" desc:"what perNode counts for: a node, rack or zone; node if it is left out"`
 }
 
 // Kind returns apart.
@@ -24,7 +24,7 @@ func (Apart) Kind() string { return "apart" }
 
 // Describe says what the policy does, and its flags.
 func (Apart) Describe() esl.Description {
-	return esl.Description{Does: "at most so many tasks of the job on a node", OneByOne: true, Flags: []esl.Flag{{
+	return esl.Description{Does: "at most perNode tasks of the job run on one node", OneByOne: true, Flags: []esl.Flag{{
 		Name: "apart", Usage: "put at most one of the tasks on each node",
 		With: []esl.Flag{{Name: "per-node", Number: esl.Sets[int]("perNode")}},
 	}}}

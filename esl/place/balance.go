@@ -25,7 +25,7 @@ func (Balance) Kind() string { return "balance" }
 
 // Describe says what the policy does, and its flags.
 func (Balance) Describe() esl.Description {
-	return esl.Description{Does: "as many tasks of the job on each node", OneByOne: true, Flags: []esl.Flag{{Name: "balance", Usage: "put the same number of tasks on every node"}}}
+	return esl.Description{Does: "each node gets the same number of tasks of the job", OneByOne: true, Flags: []esl.Flag{{Name: "balance", Usage: "put the same number of tasks on every node"}}}
 }
 
 // Validate checks the parameters.

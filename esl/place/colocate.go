@@ -34,7 +34,7 @@ func (Colocate) Kind() string { return "colocate" }
 
 // Describe says what the policy does, and its flags.
 func (Colocate) Describe() esl.Description {
-	return esl.Description{Does: "all tasks on one node, rack or zone; or where another task or job runs", Flags: []esl.Flag{{
+	return esl.Description{Does: "all tasks run in one node, rack or zone, or where another task or job runs", Flags: []esl.Flag{{
 		Name: "together", Usage: "put all tasks on one node, rack or zone", Text: esl.Sets[string]("in"), Values: esl.Values{Words: esl.Domain("").Choices()},
 		With: []esl.Flag{{Name: "on-loss", Text: esl.Sets[string]("onLoss")}},
 	}, {

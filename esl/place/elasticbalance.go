@@ -22,7 +22,7 @@ func (ElasticBalance) Kind() string { return "elastic-balance" }
 
 // Describe says what the policy does.
 func (ElasticBalance) Describe() esl.Description {
-	return esl.Description{Does: "as many tasks on each node, however many come", OneByOne: true}
+	return esl.Description{Does: "each node gets the same number of tasks, also while tasks are added", OneByOne: true}
 }
 
 // Apply makes each task request one of the resource.

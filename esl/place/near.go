@@ -32,7 +32,7 @@ type Near struct {
 	// Cache gives the node of a task that runs elsewhere a copy.
 	Cache bool `json:"cache,omitempty" desc:"a task that runs elsewhere leaves a copy on its node" needs:"wait"`
 	// Copies is how many copies Cache makes at most, existing ones included; 0 means no limit.
-	Copies int `json:"copies,omitempty" desc:"how many copies cache makes it at most; without bound if it is left out" zero:"are none: leave cache out, or leave copies out for no bound" needs:"cache"`
+	Copies int `json:"copies,omitempty" desc:"the most copies that cache makes; no limit if it is left out" zero:"are none: leave cache out, or leave copies out for no bound" needs:"cache"`
 }
 
 // Kind returns near.

@@ -17,7 +17,7 @@ import (
 // function of its own uses Assign.
 type Objective struct {
 	// By is the function: see Aim.
-	By Aim `json:"by" desc:"what is to be least: load, leftover, dot-product or fragments"`
+	By Aim `json:"by" desc:"the function: load, leftover, dot-product or fragments"`
 	// Weights are the weights of resources, by name; 1 if left out.
 	Weights map[string]float64 `json:"weights,omitempty" desc:"how much each resource counts, by name; 1 if it is left out" keys:"physical" min:"0"`
 	// Ahead is how many tasks may have a node and not be bound yet; 0 means 24.
@@ -53,7 +53,7 @@ func (Objective) Kind() string { return "objective" }
 
 // Describe says what the policy does.
 func (Objective) Describe() esl.Description {
-	return esl.Description{Does: "each task goes to the node where a function is least"}
+	return esl.Description{Does: "each task goes to the node with the lowest value of a function"}
 }
 
 // Validate checks the parameters.

@@ -26,7 +26,7 @@ func (Pack) Kind() string { return "pack" }
 
 // Describe says what the policy does, and its flags.
 func (Pack) Describe() esl.Description {
-	return esl.Description{Does: "use as few nodes as possible", OneByOne: true, Flags: []esl.Flag{{Name: "pack", Usage: "use as few nodes as possible"}}}
+	return esl.Description{Does: "tasks use as few nodes as possible", OneByOne: true, Flags: []esl.Flag{{Name: "pack", Usage: "use as few nodes as possible"}}}
 }
 
 // Apply makes each task request one of a resource that Next creates on the open nodes.

@@ -42,7 +42,7 @@ func (Prefer) Kind() string { return "prefer" }
 
 // Describe says what the policy does, and its flags.
 func (Prefer) Describe() esl.Description {
-	return esl.Description{Does: "places in order of preference, each after a while", OneByOne: true, Flags: []esl.Flag{{
+	return esl.Description{Does: "tasks go to places in order of preference, each after a while", OneByOne: true, Flags: []esl.Flag{{
 		Name: "prefer", Texts: preferred, Values: esl.Values{Words: []string{"node/", "rack/", "zone/", "label/", "anywhere"}},
 		Usage: "node/N, rack/R, zone/Z, label/NAME=VALUE or RESOURCE=AMOUNT[,…][,after=3s]: a place; repeat for several, the best first; anywhere[,after=3s] may come last",
 	}}}

@@ -29,7 +29,7 @@ func (Spread) Kind() string { return "spread" }
 
 // Describe says what the policy does, and its flags.
 func (Spread) Describe() esl.Description {
-	return esl.Description{Does: "over nodes, racks or zones, in none many more than in another", OneByOne: true, Flags: []esl.Flag{{
+	return esl.Description{Does: "tasks are spread evenly over nodes, racks or zones", OneByOne: true, Flags: []esl.Flag{{
 		Name: "spread", Usage: "spread the tasks over node, rack or zone",
 		Text: esl.Sets[string]("over"), Values: esl.Values{Words: esl.Domain("").Choices()},
 		With: []esl.Flag{{

@@ -20,7 +20,7 @@ import (
 // once bound a task has its own priority again.
 type Aging struct {
 	// Every is the waiting time for one level; 0 means five minutes.
-	Every manifest.Duration `json:"every,omitempty" desc:"how long a task waits for its priority to count one higher; 5m if it is left out" zero:"is no time: give at least 1s, or leave it out for 5m"`
+	Every manifest.Duration `json:"every,omitempty" desc:"how long a task waits for its priority to count one higher; 5m if it is left out" zero:"is not a duration: give at least 1s, or leave it out for 5m"`
 	// Limit is the most that is added; 0 means 10.
 	Limit int `json:"limit,omitempty" desc:"how much higher it counts at most; 10 if it is left out" zero:"would never count it higher: leave the policy out, or leave limit out for 10" max:"1000"`
 }
@@ -34,7 +34,7 @@ func (Aging) Describe() esl.Description {
 		Name: "ageing", Usage: "raise the priority by 1 per this time of waiting, by at most 10",
 		Time: func(every time.Duration) (esl.Parameters, error) {
 			if every == 0 {
-				return nil, esl.Invalid("ageing: 0s is no time: give how long a task waits for its priority to count one higher, or leave --ageing out")
+				return nil, esl.Invalid("ageing: 0s is not a duration: give how long a task waits for its priority to count one higher, or leave --ageing out")
 			}
 			return esl.Parameters{"every": every}, nil
 		},

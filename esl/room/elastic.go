@@ -37,7 +37,7 @@ func (Elastic) Kind() string { return "elastic" }
 
 // Describe says what the policy does, and its flags.
 func (Elastic) Describe() esl.Description {
-	return esl.Description{Does: "a minimum of tasks runs, and more where there is room that no other task waits for", Flags: []esl.Flag{{
+	return esl.Description{Does: "a minimum of tasks runs, and more while no other task waits for the room", Flags: []esl.Flag{{
 		Name: "elastic", Usage: "start at least this many of the --count tasks, all at once or none; the others run while no other task waits for the room",
 		Number: func(n int) (esl.Parameters, error) {
 			if n < 0 {

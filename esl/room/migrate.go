@@ -26,7 +26,7 @@ import (
 // migrate_next.go.
 type Migrate struct {
 	// Pause is the least time between the beginnings of two moves; 0 means a minute.
-	Pause manifest.Duration `json:"pause,omitempty" desc:"how long after the beginning of a move none begins; 1m if it is left out" zero:"is no pause, and a move that is given up would begin again at once: give a longer time, or leave it out for 1m"`
+	Pause manifest.Duration `json:"pause,omitempty" desc:"time from the beginning of a move to the next; 1m if it is left out" zero:"means no pause, and a move that is given up would begin again at once: give a longer time, or leave it out for 1m"`
 	// Within is how long a move may take; 0 means five minutes.
 	Within manifest.Duration `json:"within,omitempty" desc:"how long a move may take before it is given up; 5m if it is left out" zero:"leaves no time to move: give a longer time, or leave it out for 5m"`
 	// Ask asks the tasks to save their state before any of them is evicted.
@@ -51,7 +51,7 @@ func (Migrate) Kind() string { return "migrate" }
 
 // Describe says what the policy does, and its flags.
 func (Migrate) Describe() esl.Description {
-	return esl.Description{Does: "tasks move where it is better for them, when room is released", Flags: []esl.Flag{{
+	return esl.Description{Does: "running tasks move to better nodes when capacity becomes free", Flags: []esl.Flag{{
 		Name: "migrate", Usage: "move the running tasks onto fewer nodes when there is room; they save their state when told to end",
 	}}}
 }

@@ -32,7 +32,7 @@ type Preempt struct {
 	// Spare is how long an evicted task runs before this job may evict it again; 0 means 1 min.
 	Spare manifest.Wait `json:"spare,omitempty" desc:"how long a task that was evicted runs before it is evicted for this job once more; 1m if it is left out, no time if it is 0s"`
 	// Within is how long evicted tasks may take to end; 0 means 10 min.
-	Within manifest.Duration `json:"within,omitempty" desc:"how long is waited for those that are evicted to end, before what has become free is given up; 10m if it is left out" zero:"leaves no time to end: give a longer time, or leave it out for 10m"`
+	Within manifest.Duration `json:"within,omitempty" desc:"how long it waits for evicted tasks to end before it gives up the freed capacity; 10m if it is left out" zero:"leaves no time to end: give a longer time, or leave it out for 10m"`
 }
 
 // Kind returns preempt.
@@ -40,7 +40,7 @@ func (Preempt) Kind() string { return "preempt" }
 
 // Describe says what the policy does, and its flags.
 func (Preempt) Describe() esl.Description {
-	return esl.Description{Does: "what is of lower priority makes room for it, if it fits then", Frees: "evicts tasks of lower priority for it", Flags: []esl.Flag{{
+	return esl.Description{Does: "tasks of lower priority are evicted for it, if it fits then", Frees: "evicts tasks of lower priority for it", Flags: []esl.Flag{{
 		Name: "preempt", Usage: "evict tasks of lower --priority in the namespace if that makes room; they run again later",
 	}}}
 }

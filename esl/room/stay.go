@@ -10,7 +10,7 @@ func (Stay) Kind() string { return "stay" }
 
 // Describe says what the policy does, and its flags.
 func (Stay) Describe() esl.Description {
-	return esl.Description{Does: "the tasks are not evicted for others of higher priority", OneByOne: true, Flags: []esl.Flag{{
+	return esl.Description{Does: "the tasks are not evicted for tasks of higher priority", OneByOne: true, Flags: []esl.Flag{{
 		Name: "stay", Usage: "never evict it for tasks of higher priority",
 	}}}
 }

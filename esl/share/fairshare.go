@@ -31,13 +31,13 @@ type FairShare struct {
 	Over []string `json:"over,omitempty" desc:"resources that are shared: cpu, memory and gpu if it is left out" is:"shared"`
 	// Reclaim is how long a user waits for its share before tasks of users over theirs are evicted;
 	// 0 means never.
-	Reclaim manifest.Duration `json:"reclaim,omitempty" desc:"how long a user waits for its share before tasks of users over theirs are evicted, the youngest first; never if it is left out" zero:"is not never: give a longer time, or leave it out to evict no task"`
+	Reclaim manifest.Duration `json:"reclaim,omitempty" desc:"how long a user waits for its share before tasks of users over theirs are evicted, the youngest first, but no gangs; never if it is left out" zero:"is not never: give a longer time, or leave it out to evict no task"`
 }
 
 // Team is a user, or a team of users and teams.
 type Team struct {
 	// Weight is relative to the other members of its team; 0 means 1.
-	Weight float64 `json:"weight,omitempty" desc:"how much it gets compared with the others of its team; 1 if it is left out" zero:"is no part: leave out who is to have none, or leave weight out for 1" max:"1000000"`
+	Weight float64 `json:"weight,omitempty" desc:"how much it gets compared with the others of its team; 1 if it is left out" zero:"is not a weight: leave out a user who gets nothing, or leave weight out for 1" max:"1000000"`
 	// Of and Anyone are as in FairShare; without both, it is a user.
 	Of     map[string]Team `json:"of,omitempty" desc:"its teams and users, by name" keys:"word"`
 	Anyone float64         `json:"anyone,omitempty" desc:"weight of each of its users who is not named" min:"0" max:"1000000"`

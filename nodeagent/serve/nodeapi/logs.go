@@ -124,7 +124,7 @@ func timeOf(r *http.Request, name string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, types.Errorf(types.Invalid, "%s: %q is no time: give one such as 2026-01-31T12:00:00Z", name, text)
+		return at, types.Errorf(types.Invalid, "%s: %q is not a time: give one such as 2026-01-31T12:00:00Z", name, text)
 	}
 	return at, nil
 }

@@ -284,8 +284,8 @@ func TestClientWithoutMarks(t *testing.T) {
 	for query, want := range map[string]string{
 		"": "out err", "?tail=1": "out err",
 		"?marks=true": frame(1, 0, 1, "out ") + frame(2, 0, 2, "err"), "?marks=true&stream=stderr": frame(0, 1, -1, "....")[:16] + frame(2, 0, 2, "err"),
-		"?stream=stderr": "marks: is false", "?since=2026-01-31T12:00:00Z": "marks: is false", "?marks=1&since=5m": `since: "5m" is no time`,
-		"?marks=1&until=x": `until: "x" is no time`, "?marks=1&stream=both": `stream: "both" is unknown`, "?marks=maybe": "marks: ",
+		"?stream=stderr": "marks: is false", "?since=2026-01-31T12:00:00Z": "marks: is false", "?marks=1&since=5m": `since: "5m" is not a time`,
+		"?marks=1&until=x": `until: "x" is not a time`, "?marks=1&stream=both": `stream: "both" is unknown`, "?marks=maybe": "marks: ",
 	} {
 		req, err := http.NewRequest(http.MethodGet, w.url+"/v1/logs/x/t/1"+query, nil)
 		if err != nil {

@@ -49,7 +49,7 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, types.Errorf(types.Invalid, "since: %q is no time: give how long ago, such as 2m, or a time such as 2026-01-31T12:00:00Z", text)
+		return time.Time{}, types.Errorf(types.Invalid, "since: %q is not a time: give how long ago, such as 2m, or a time such as 2026-01-31T12:00:00Z", text)
 	}
 	return at, nil
 }

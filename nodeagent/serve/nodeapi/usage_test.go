@@ -83,7 +83,7 @@ func TestUsageSince(t *testing.T) {
 		t.Errorf("a time: %d, since %s: %s", code, w.used.since, text)
 	}
 	for _, wrong := range []string{"-2m", "0s", "yesterday", "5"} {
-		if code, text := get(wrong); code != http.StatusBadRequest || !strings.Contains(text, `since: \"`+wrong+`\" is no time: give how long ago`) {
+		if code, text := get(wrong); code != http.StatusBadRequest || !strings.Contains(text, `since: \"`+wrong+`\" is not a time: give how long ago`) {
 			t.Errorf("%s: %d: %s", wrong, code, text)
 		}
 	}

@@ -236,7 +236,7 @@ func laxer() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^f:1: (` + strings.Join([]string{
 		`(policies\[0\]\.with|after)\.tasks: .* come after one another in a circle`,
 		`(policies\[0\]\.with|[a-z]+)\.(every|max|anywhere): .* is less than`,
-		`.*: "500m" is finer than one byte`,
+		`.*: "500m" is in thousandths of a byte`,
 		`.*capacity: r: `, `provides\[0\]\.amount: `,
 		`requests\.escher\.io/cap-`, // the requests of the fields of a spec
 		`devices\[0\]\.(resource|model)`,

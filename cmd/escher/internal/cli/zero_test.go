@@ -130,7 +130,7 @@ func TestWrittenZeroOfOthers(t *testing.T) {
 		return doc
 	}
 	for want, doc := range map[string]object{
-		"f:1: policy.with.of.a.weight: 0 is no part":              withPolicy("fair-share", object{"of": object{"a": object{"weight": 0}}}),
+		"f:1: policy.with.of.a.weight: 0 is not a weight":         withPolicy("fair-share", object{"of": object{"a": object{"weight": 0}}}),
 		"f:1: policy.with.flows.a: 0 is out of range":             withPolicy("fair-queue", object{"limit": 1, "flows": object{"a": 0}}),
 		"f:1: count: 0 is not enough: give 1 to 100000":           job(func(j, _ object) { j["count"] = 0 }),
 		"f:1: count: -1 is out of range: give 1 to 100000":        job(func(j, _ object) { j["count"] = -1 }),

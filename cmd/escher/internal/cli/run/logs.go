@@ -124,7 +124,7 @@ func parseTime(name, text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, types.Errorf(types.Invalid, "%s: %q is no time: give how long ago, such as 5m, or a time such as 2026-01-31T12:00:00Z", name, text)
+	return time.Time{}, types.Errorf(types.Invalid, "%s: %q is not a time: give how long ago, such as 5m, or a time such as 2026-01-31T12:00:00Z", name, text)
 }
 
 func logs(ctx context.Context, f *cmdutil.Factory, names []string, flags logFlags) error {

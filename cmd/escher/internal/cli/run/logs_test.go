@@ -23,7 +23,7 @@ func TestParseTime(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"5", "-5m", "yesterday", "2026-13-01", "5 m", "12:00"} {
-		if _, err := parseTime("since", text, now); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), fmt.Sprintf("since: %q is no time", text)) {
+		if _, err := parseTime("since", text, now); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), fmt.Sprintf("since: %q is not a time", text)) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

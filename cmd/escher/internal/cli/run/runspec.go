@@ -229,6 +229,10 @@ func parsePort(text string) (types.TaskPort, error) {
 	if n, err := strconv.Atoi(name); err == nil && !given {
 		return types.TaskPort{}, types.Errorf(types.Invalid, "port: %q has no name: write http=%d, or a name alone for a port that the node chooses", text, n)
 	}
+	if parts := strings.Split(text, ":"); len(parts) > 1 { // as docker has it: [IP:]PORT:PORT
+		outer := parts[len(parts)-2]
+		return types.TaskPort{}, types.Errorf(types.Invalid, "port: %q maps a port, which Escher does not: write http=%s, and let the program listen at $PORT", text, outer)
+	}
 	if !given {
 		return types.TaskPort{Name: name}, nil
 	}
