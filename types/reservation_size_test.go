@@ -2,6 +2,7 @@ package types
 
 import (
 	"fmt"
+	"sort"
 	"strings"
 	"testing"
 )
@@ -22,10 +23,7 @@ func manyRequests(n int) *Reservation {
 // TestLargestReservation: a reservation that is accepted stays readable with everything that is
 // written into it later; a larger one is refused.
 func TestLargestReservation(t *testing.T) {
-	n := 1
-	for n < 300 && manyRequests(n).Validate() == nil {
-		n++
-	}
+	n := 1 + sort.Search(300, func(i int) bool { return manyRequests(i+1).Validate() != nil })
 	if err := manyRequests(n).Validate(); err == nil || !strings.Contains(err.Error(), "bundles: are ") || !strings.Contains(err.Error(), "split the reservation") {
 		t.Error(err)
 	}

@@ -89,6 +89,7 @@ func laws() map[string]func(source) []string {
 		"logs":      logs,
 		"english":   english,
 		"commands":  commands,
+		"serial":    goroutines,
 	}
 }
 

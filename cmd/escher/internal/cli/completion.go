@@ -63,12 +63,17 @@ const (
 	completeMost   = 200
 )
 
-// addCompletion adds completion to all commands below root: of arguments by the words in capitals
-// in their usage, of flags by their names.
-func (f completions) addCompletion(root *cobra.Command) {
-	byFlag := f.flagCompleters()
+// addCompletion adds completion to root and all commands below it: of arguments by the words in
+// capitals in their usage, of flags by their names.
+func addCompletion(f *cmdutil.Factory, root *cobra.Command) {
+	c := completions{f}
+	c.add(root, c.flagCompleters())
+}
+
+// add adds completion to the commands below root, and to the persistent flags of root.
+func (f completions) add(root *cobra.Command, byFlag map[string]completer) {
 	for _, cmd := range root.Commands() {
-		f.addCompletion(cmd)
+		f.add(cmd, byFlag)
 		if args := f.argCompleters(cmd.Use); len(args.each) > 0 && cmd.ValidArgsFunction == nil {
 			cmd.ValidArgsFunction = args.complete
 		}

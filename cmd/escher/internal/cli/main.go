@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,9 @@ func runCommand(ctx context.Context, f *cmdutil.Factory, args []string) int {
 	out := &cmdutil.Sink{To: f.Out, Full: make(chan struct{})}
 	f.Out = cmdutil.Plain{To: out}
 	cmd := newRoot(f)
+	if slices.Contains(args, cobra.ShellCompRequestCmd) || slices.Contains(args, cobra.ShellCompNoDescRequestCmd) {
+		addCompletion(f, cmd) // It costs more than the rest of newRoot.
+	}
 	cmd.SetArgs(args)
 	ran, err := cmd.ExecuteContextC(ctx)
 	err = out.Outcome(err)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,7 +63,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 				return cmd.Help()
 			}
 			remedy := "escher --help lists all"
-			if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+			if like := slices.Sorted(slices.Values(cmd.SuggestionsFor(args[0]))); len(like) > 0 {
 				remedy = "did you mean " + strings.Join(like, " or ") + "?"
 			}
 			if other := cmdutil.OtherCommands()[args[0]]; other != "" {
@@ -99,7 +100,6 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 	cmd.AddGroup(&cobra.Group{ID: "Nouns", Title: "By noun, the same commands (escher task ls is escher ps):"})
 	addNouns(f, cmd)
 	cmd.SetHelpCommandGroupID("Other")
-	completions{f}.addCompletion(cmd)
 	return cmd
 }
 
