@@ -23,13 +23,12 @@ deps: ## install what tests and demo need (containerd, runc, gcc), or say what
 	@deploy/deps.sh run test
 
 # Packages are tested three at a time: most wait for a disk or a clock, some keep two
-# cores busy alone. Those that wait longest come first. Some packages run without the race
-# detector, which makes them five to ten times as slow: the rules about the source, the simulation,
-# which takes all its steps in one goroutine, and packages that start no goroutine (e2e/laws checks
-# that). The race detector waits a second at the end of each program, unless told otherwise. Memory
-# is cheaper than collecting garbage, for the linker, too.
+# cores busy alone. Those that wait longest come first. Two packages run without the race
+# detector, which makes them ten times as slow: the rules about the source, and the simulation,
+# which takes all its steps in one goroutine. The race detector waits a second at the end of each
+# program, unless told otherwise. Memory is cheaper than collecting garbage, for the linker, too.
 MODULE := github.com/escher-sched/escher
-SERIAL := $(addprefix $(MODULE)/,e2e/laws e2e/sim types controlplane/manifest controlplane/match scheduler/queue)
+SERIAL := $(MODULE)/e2e/laws $(MODULE)/e2e/sim
 FIRST  := $(MODULE)/e2e $(MODULE)/nodeagent/runtime/containerd
 RACED   = $(FIRST) $$(go list ./... | grep -vxF $(SERIAL:%=-e %))
 test: ## every test with the race detector, on real etcd and containerd; needs root

@@ -42,10 +42,6 @@ func TestLawsFind(t *testing.T) {
 		{"commands", "cmd/a.go", "const a = `escher run`", 0},
 		{"commands", "esl/a_test.go", "const a = `escher run`", 0},
 		{"leftovers", "a.go", "// TODO: later", 1},
-		{"serial", "types/a_test.go", "import (\n`sync`\n`testing/synctest`\n)\nfunc f() { go f(); t.Parallel() }", 4},
-		{"serial", "types/a.go", "import `golang.org/x/sync/errgroup`", 1},
-		{"serial", "types/labels/a.go", "func f() { go f() }", 0},
-		{"serial", "types/a.go", "import `time`\nfunc f() { f() }", 0},
 	} {
 		s, err := parse(test.path, []byte("package a\n"+test.text))
 		if err != nil {

@@ -89,7 +89,6 @@ func laws() map[string]func(source) []string {
 		"logs":      logs,
 		"english":   english,
 		"commands":  commands,
-		"serial":    goroutines,
 	}
 }
 
