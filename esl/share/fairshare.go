@@ -352,7 +352,7 @@ func (p FairShare) WhyUsed(s *esl.State, use esl.Use, task string) why.Reason {
 		short, after = all, "; others have more than their share until tasks of them end"
 	}
 	has := strings.Join(short, ", and ")
-	switch n := before(s, use.As, t); n {
+	switch n := before(s, use.As, t, reserved); n {
 	case 0:
 		return why.Say(why.Budget, "%s uses %s%s", use.As, has, after)
 	case 1:

@@ -248,6 +248,9 @@ func TestFairShareWhyGang(t *testing.T) {
 			if want := "b/carol uses 0 of its share of 2 cpu"; !strings.Contains(got, want) {
 				t.Errorf("%s says %q, want %q", task.ID, got, want)
 			}
+			if strings.Contains(got, "before it") {
+				t.Errorf("%s says %q: no member is before another", task.ID, got)
+			}
 		}
 	})
 }

@@ -22,11 +22,11 @@ func (c *census) anyOver() bool {
 	return false
 }
 
-// before returns how many tasks of the same user come first.
-func before(s *esl.State, user string, t *cluster.Task) int {
+// before returns how many tasks of the same user come first; together means that those of its own job do not.
+func before(s *esl.State, user string, t *cluster.Task, together bool) int {
 	n := 0
 	for job, other := range s.Referring() {
-		if use, ok := other.(esl.Use); !ok || use.As != user {
+		if use, ok := other.(esl.Use); !ok || use.As != user || together && job == t.Info.V.Job {
 			continue
 		}
 		s.View.EachMember(cluster.ID{Namespace: s.Namespace, ID: job}, func(o *cluster.Task) {
