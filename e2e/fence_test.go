@@ -25,7 +25,7 @@ func TestFence(t *testing.T) {
 	}
 	end := m.follow()
 	defer end()
-	m.must("image", "make", image, built.program, built.escher)
+	m.must("image", "make", image, built.program)
 
 	frozen := m.victims("a", 1)
 	m.signal("a", syscall.SIGSTOP)

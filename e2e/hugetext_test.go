@@ -30,7 +30,7 @@ func TestHugeTexts(t *testing.T) {
 	case err := <-c.ended:
 		t.Fatalf("escher dev did not start: %v\n%s", err, c.stderr)
 	}
-	c.must("image", "make", image, built.program, built.escher)
+	c.must("image", "make", image, built.program)
 	for _, name := range []string{"long", "huge", "stays"} {
 		c.on(t, "node-1", "--name", name, "--grace", "1h", image, "--", "/bin/program", "heed", "nothing")
 	}

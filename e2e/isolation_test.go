@@ -117,7 +117,7 @@ func TestIsolationInACluster(t *testing.T) {
 	m := newMachines(t)
 	m.begin(m.net.add(), "server", "--name", "server-1")
 	m.agent("a")
-	m.must("image", "make", image, built.program, built.escher)
+	m.must("image", "make", image, built.program)
 	wanted := m.must("run", "-d", "--name", "wanted", "--cap-add", "net_admin", "--request", "image=1", image, "--", "program", "work", "1h")
 	if out := m.must("why", wanted); !strings.Contains(out, "--allow-cap NET_ADMIN") {
 		t.Errorf("why it waits:\n%s", out)
@@ -137,7 +137,7 @@ func TestIsolationInACluster(t *testing.T) {
 	}
 
 	m.agentWith("b", "--allow-cap", "NET_ADMIN")
-	m.must("image", "make", image, built.program, built.escher)
+	m.must("image", "make", image, built.program)
 	m.must("set-resource", "image", "1", "--all") // not before it exists
 	m.must("wait", "--until", "running", wanted)
 	if x := m.task(wanted); x.Node != "b" {

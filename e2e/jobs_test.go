@@ -123,6 +123,7 @@ func runFlags(t *testing.T, c *cluster) {
 	if n, err := strconv.Atoi(strings.TrimSpace(o.out)); err != nil || n < 20000 || o.code != 0 {
 		t.Errorf("%+v", o)
 	}
+	c.must("image", "make", image, built.program, built.escher)
 	if o := c.escher("run", image, "--", "/bin/escher", "run", "--", "/bin/program", "exit", "5"); o.code != 5 {
 		t.Errorf("its own image: %+v", o)
 	}

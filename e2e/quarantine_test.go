@@ -54,7 +54,7 @@ func TestJunkUnderEveryKey(t *testing.T) {
 	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.ready("--nodes", "2")
-	c.must("image", "make", image, built.program, built.escher)
+	c.must("image", "make", image, built.program)
 	for range 3 {
 		c.must("run", "-d", "--name", "stays", image, "--", "/bin/program", "work", "1h")
 	}

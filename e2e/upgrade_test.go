@@ -41,7 +41,7 @@ func buildNext(t *testing.T, dir string) string {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", out, "../cmd/escher")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", overlay, "-o", out, "../cmd/escher")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the next version: %v\n%s", err, text)

@@ -119,6 +119,7 @@ func fromInside(t *testing.T, c *cluster) {
 		t.Errorf("why says %q", why)
 	}
 	// The binary works in there unchanged.
+	c.must("image", "make", image, built.program, built.escher)
 	if o := c.escher("run", "--request", "node/node-2=1", image, "--", "/bin/escher", "set-resource", "beacon", "1", "--lifetime", ""); o.code != 0 {
 		t.Errorf("set-resource inside: %+v", o)
 	}

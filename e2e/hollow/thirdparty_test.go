@@ -26,7 +26,7 @@ import (
 // for what, until the program runs.
 func TestSomebodyElses(t *testing.T) {
 	night := filepath.Join(t.TempDir(), "night")
-	build := exec.Command("go", "build", "-mod=readonly", "-o", night, ".")
+	build := exec.Command("go", "build", "-mod=readonly", "-ldflags=-s -w", "-o", night, ".")
 	build.Dir = "../../examples/night"
 	build.Env = append(os.Environ(), "GOPROXY=off")
 	if out, err := build.CombinedOutput(); err != nil {
