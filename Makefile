@@ -5,7 +5,8 @@ SHELL := /bin/bash
 
 # A static binary: it is put into containers as it is, whatever they hold.
 STATIC := CGO_ENABLED=0 go build -trimpath
-LINT   := go tool -modfile=tools/go.mod golangci-lint
+# The linter is built once, whatever the code is built with.
+LINT   := $$(CGO_ENABLED=1 go tool -n -modfile=tools/go.mod golangci-lint)
 
 # What to test, and how: make test PKG=./scheduler/... ARGS='-run Gang -v'
 PKG  ?= ./...

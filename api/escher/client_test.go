@@ -71,7 +71,9 @@ func serve(t *testing.T, store controlplane.Store, dir string, self tasksocket.S
 	go func() { done <- s.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		<-done
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	})
 }
 

@@ -85,8 +85,7 @@ type Waiting struct {
 }
 
 // WhyWait says why tasks wait. NotFound: one of them is gone.
-func WhyWait(ctx context.Context, client *controlplane.Client, voice action.Renderer, tasks ...string) ([]Waiting, error) {
-	now := time.Now()
+func WhyWait(ctx context.Context, client *controlplane.Client, now time.Time, voice action.Renderer, tasks ...string) ([]Waiting, error) {
 	subjects := make([]explain.Subject, len(tasks))
 	for i, id := range tasks {
 		subjects[i] = explain.Subject{Kind: why.KindTask, Namespace: client.Namespace(), ID: id}

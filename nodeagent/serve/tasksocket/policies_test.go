@@ -3,6 +3,7 @@ package tasksocket_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -49,7 +50,9 @@ func TestPolicies(t *testing.T) {
 		t.Cleanup(func() {
 			asks.Close()
 			cancel()
-			<-done
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
 		})
 		return asks
 	}

@@ -57,7 +57,7 @@ func (w *waits) run(ctx context.Context) {
 			continue
 		}
 		began := time.Now()
-		answers, err := reasons.WhyWait(ctx, w.client, howto.Say, id)
+		answers, err := reasons.WhyWait(ctx, w.client, time.Now(), howto.Say, id)
 		pause = max(askEvery, askShare*time.Since(began))
 		if err != nil || answers[0].Why == "" {
 			continue

@@ -174,7 +174,7 @@ func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow
 	}
 	ctx, cancel := context.WithTimeout(ctx, askedFor)
 	defer cancel()
-	answers, err := reasons.WhyWait(ctx, client, howto.Say, asked...)
+	answers, err := reasons.WhyWait(ctx, client, now, howto.Say, asked...)
 	if err != nil {
 		return
 	}
