@@ -193,7 +193,7 @@ func TestFairShareAfterLoss(t *testing.T) {
 		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(4, 6)}, "teams", teams())
 		a := s.Submit(esl.Copies(300, hollow.Task(1000, "run", "2s")), esltest.As("a/alice"))
 		b := s.Submit(esl.Copies(300, hollow.Task(1000, "run", "2s")), esltest.As("b/carol"))
-		time.Sleep(6 * time.Second)
+		time.Sleep(7 * time.Second) // in the middle of a run: none ends just now
 		s.Shares("cpu", 0.05, map[string]float64{"a.alice": 12, "b.carol": 12})
 		if err := s.Kill(t.Context(), "n00"); err != nil {
 			t.Fatal(err)
