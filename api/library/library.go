@@ -28,6 +28,9 @@ func Submit(ctx context.Context, jobs *esl.Client, job controlplane.Job, policie
 // domain in their names are stored for the program that runs them. Invalid: the error names each
 // policy that is unknown, or whose parameters are wrong.
 func OfSocket(ctx context.Context, c *controlplane.Client, job controlplane.Job, policies []types.Policy) (controlplane.Launched, error) {
+	if n := len(policies); n > types.MaxPolicies { // the error would name each
+		return controlplane.Launched{}, types.Errorf(types.Invalid, "job.policies: has %d: at most %d are allowed, drop some", n, types.MaxPolicies)
+	}
 	jobs := builtin.New(c)
 	made := make([]esl.Policy, len(policies))
 	var errs []error
