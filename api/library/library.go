@@ -35,6 +35,10 @@ func OfSocket(ctx context.Context, c *controlplane.Client, job controlplane.Job,
 	made := make([]esl.Policy, len(policies))
 	var errs []error
 	for i, p := range policies {
+		if n := len(p.With); n > types.MaxPolicyBytes { // Apply may take long for each name in them
+			errs = append(errs, types.Errorf(types.Invalid, "job.policies[%d].with: has %d bytes: at most %d are allowed, shorten it", i, n, types.MaxPolicyBytes))
+			continue
+		}
 		var err error
 		if made[i], err = jobs.Kinds.Read(p); err != nil {
 			errs = append(errs, types.Errorf(types.Invalid, "job.policies[%d]: %w", i, err))

@@ -21,6 +21,7 @@ func TestOfSocketRefused(t *testing.T) {
 	for says, policies := range map[string][]types.Policy{
 		`job.policies[1]: policy "flock" is unknown`:      {{Kind: "gang"}, {Kind: "flock"}},
 		"job.policies[0]: policy gang":                    {{Kind: "gang", With: `{"of":1}`}},
+		"job.policies[0].with: has 70000 bytes":           {{Kind: "after", With: strings.Repeat(" ", 70_000)}},
 		"job.policies: has 10000: at most 64 are allowed": make([]types.Policy, 10_000),
 	} {
 		_, err := library.OfSocket(t.Context(), c, job, policies)
