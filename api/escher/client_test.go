@@ -180,12 +180,15 @@ func jobs(ctx context.Context, c *escher.Client, name string) error {
 
 // change makes changes together, on a condition.
 func change(ctx context.Context, c *escher.Client, name string) error {
-	s, err := c.State(ctx, escher.ForChange())
-	if err != nil {
-		return err
+	var s *escher.State
+	var done []escher.Launched
+	err := error(types.Conflict)
+	for errors.Is(err, types.Conflict) { // what other parts submitted may still be ending
+		if s, err = c.State(ctx, escher.ForChange()); err == nil {
+			done, err = c.Change().If(s).SetResource(name, "1", escher.InCluster()).
+				Submit(escher.Job{ID: name, Tasks: []escher.Task{task("one", map[string]string{name: "1"}, "run", "1ms")}}).Commit(ctx)
+		}
 	}
-	done, err := c.Change().If(s).SetResource(name, "1", escher.InCluster()).
-		Submit(escher.Job{ID: name, Tasks: []escher.Task{task("one", map[string]string{name: "1"}, "run", "1ms")}}).Commit(ctx)
 	if err != nil {
 		return err
 	}
@@ -268,7 +271,9 @@ func runGang(ctx context.Context, c *escher.Client, name string) error {
 	if a, b := ended[l.Tasks[0]], ended[l.Tasks[1]]; a.Phase != types.Succeeded || !a.Bound.Equal(*b.Bound) {
 		return fmt.Errorf("they are %+v and %+v, and not bound at once", a, b)
 	}
-	_, err = c.Submit(ctx, job, &gang.Gang{})
+	if l, err = c.Submit(ctx, job, &gang.Gang{}); err == nil {
+		_, err = c.Wait(ctx, escher.UntilEnded, l.Tasks...)
+	}
 	return err
 }
 
