@@ -72,5 +72,8 @@ func (x *Change) Commit(ctx context.Context) ([]Launched, error) {
 		return nil, err
 	}
 	done, err := x.client.requests.Commit(ctx, x.t)
-	return done.Launched, err
+	if err != nil {
+		return nil, err
+	}
+	return done.Launched, nil
 }

@@ -14,6 +14,7 @@ package escher
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -87,7 +88,7 @@ func outside(store controlplane.Store, namespace string, log *zap.Logger, end fu
 		return nil, err
 	}
 	c := Over(builtin.New(client))
-	c.requests, c.log, c.end = tasksocket.Direct{Client: client, Log: log}, log, end
+	c.requests, c.log, c.end = tasksocket.Direct{Client: client, Log: log}, log, sync.OnceValue(end)
 	return c, nil
 }
 
@@ -118,7 +119,8 @@ func inside(ctx context.Context, path string, o options) (*Client, error) {
 	return &Client{namespace: self.Namespace, requests: socket, self: self, log: o.logger(), end: end}, nil
 }
 
-// Close ends the connections of the client.
+// Close ends the connections of the client. End its watches before, by their ctx. Later calls of
+// Close return the result of the first.
 func (c *Client) Close() error { return c.end() }
 
 // Namespace is the namespace of the client.

@@ -180,12 +180,15 @@ func jobs(ctx context.Context, c *escher.Client, name string) error {
 
 // change makes changes together, on a condition.
 func change(ctx context.Context, c *escher.Client, name string) error {
-	s, err := c.State(ctx, escher.ForChange())
-	if err != nil {
-		return err
+	var s *escher.State
+	var done []escher.Launched
+	err := error(types.Conflict)
+	for errors.Is(err, types.Conflict) { // what other parts submitted may still be ending
+		if s, err = c.State(ctx, escher.ForChange()); err == nil {
+			done, err = c.Change().If(s).SetResource(name, "1", escher.InCluster()).
+				Submit(escher.Job{ID: name, Tasks: []escher.Task{task("one", map[string]string{name: "1"}, "run", "1ms")}}).Commit(ctx)
+		}
 	}
-	done, err := c.Change().If(s).SetResource(name, "1", escher.InCluster()).
-		Submit(escher.Job{ID: name, Tasks: []escher.Task{task("one", map[string]string{name: "1"}, "run", "1ms")}}).Commit(ctx)
 	if err != nil {
 		return err
 	}
@@ -196,9 +199,10 @@ func change(ctx context.Context, c *escher.Client, name string) error {
 		return err
 	}
 	// The state has changed since.
-	_, err = c.Change().If(s).SetResource(name, "2", escher.InCluster()).Commit(ctx)
-	if !errors.Is(err, types.Conflict) {
-		return fmt.Errorf("a change by a former state: %w", err)
+	done, err = c.Change().If(s).SetResource(name, "2", escher.InCluster()).
+		Submit(escher.Job{ID: name + "-2", Tasks: []escher.Task{task("two", nil, "run", "1ms")}}).Commit(ctx)
+	if !errors.Is(err, types.Conflict) || len(done) != 0 {
+		return fmt.Errorf("a change by a former state: %w, launched %+v", err, done)
 	}
 	if s, err = c.State(ctx); err != nil {
 		return err
@@ -267,7 +271,10 @@ func runGang(ctx context.Context, c *escher.Client, name string) error {
 	if a, b := ended[l.Tasks[0]], ended[l.Tasks[1]]; a.Phase != types.Succeeded || !a.Bound.Equal(*b.Bound) {
 		return fmt.Errorf("they are %+v and %+v, and not bound at once", a, b)
 	}
-	return nil
+	if l, err = c.Submit(ctx, job, &gang.Gang{}); err == nil {
+		_, err = c.Wait(ctx, escher.UntilEnded, l.Tasks...)
+	}
+	return err
 }
 
 // night is a policy of this program, which no agent knows.
@@ -343,8 +350,10 @@ func TestOnlyOutside(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := outside.SetResource(t.Context(), "here", "1", escher.OnThisNode()); !errors.Is(err, types.Invalid) {
-		t.Errorf("on its node, outside of tasks: %v", err)
+	for says, opt := range map[string]escher.ResourceOption{"where: the default": escher.OnThisNode(), "owner: the default is the task": escher.EndsWithTask()} {
+		if err := outside.SetResource(t.Context(), "here", "1", opt); !errors.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("outside of tasks: %v, want %q", err, says)
+		}
 	}
 	if err := inside.SetResource(t.Context(), "here", "1", escher.OnThisNode(), escher.EndsWithTask()); err != nil {
 		t.Error(err)

@@ -3,6 +3,7 @@ package escher
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"time"
 
@@ -68,7 +69,7 @@ func (c *Client) submitInside(ctx context.Context, launch tasksocket.Launch, pol
 	}
 	known := builtin.Kinds()
 	for i, p := range stored {
-		if made, err := known.Read(p); err != nil || reflect.TypeOf(made) != reflect.TypeOf(policies[i]) {
+		if made, err := known.Read(p); err != nil || reflect.TypeOf(made) != reflect.Indirect(reflect.ValueOf(policies[i])).Type() {
 			return Launched{}, errInside("submit a job with policy " + p.Kind + ", whose Apply is in the program")
 		}
 		launch.Job.Policies = append(launch.Job.Policies, tasksocket.Policy{Name: p.Kind, With: json.RawMessage(p.With)})
@@ -96,10 +97,16 @@ const (
 	UntilEnded   Until = "ended"
 )
 
-// Wait waits until all tasks are bound, run or the like, and returns their statuses by id. It
-// follows changes, and does not poll. NotFound: one of them does not exist.
+// Wait waits until all tasks are bound, run or the like, and returns their statuses by their ids in
+// full; Name and Labels are not set. It follows changes, and does not poll. It goes on after a lost
+// connection. NotFound: one of them does not exist. Unavailable: ctx is done, or the cluster does
+// not answer at the beginning.
 func (c *Client) Wait(ctx context.Context, until Until, ids ...string) (map[string]Status, error) {
+	lost := c.reconnects("wait")
 	waited, err := c.requests.Wait(ctx, string(until), 0, ids...)
+	for c.jobs == nil && errors.Is(err, types.Unavailable) && lost.pause(ctx, err) == nil {
+		waited, err = c.requests.Wait(ctx, string(until), 0, ids...)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -28,10 +28,17 @@ func Submit(ctx context.Context, jobs *esl.Client, job controlplane.Job, policie
 // domain in their names are stored for the program that runs them. Invalid: the error names each
 // policy that is unknown, or whose parameters are wrong.
 func OfSocket(ctx context.Context, c *controlplane.Client, job controlplane.Job, policies []types.Policy) (controlplane.Launched, error) {
+	if n := len(policies); n > types.MaxPolicies { // the error would name each
+		return controlplane.Launched{}, types.Errorf(types.Invalid, "job.policies: has %d: at most %d are allowed, drop some", n, types.MaxPolicies)
+	}
 	jobs := builtin.New(c)
 	made := make([]esl.Policy, len(policies))
 	var errs []error
 	for i, p := range policies {
+		if n := len(p.With); n > types.MaxPolicyBytes { // Apply may take long for each name in them
+			errs = append(errs, types.Errorf(types.Invalid, "job.policies[%d].with: has %d bytes: at most %d are allowed, shorten it", i, n, types.MaxPolicyBytes))
+			continue
+		}
 		var err error
 		if made[i], err = jobs.Kinds.Read(p); err != nil {
 			errs = append(errs, types.Errorf(types.Invalid, "job.policies[%d]: %w", i, err))

@@ -74,8 +74,8 @@ func (c *Client) Status(ctx context.Context, id string) (Status, error) {
 // timeout above 0, it returns the tasks in that state.
 func (c *Client) Wait(ctx context.Context, until string, timeout time.Duration, ids ...string) (Waited, error) {
 	out, deadline := Waited{Complete: true}, time.Now().Add(timeout)
-	for begin := 0; begin == 0 || begin < len(ids); begin += waitIDs {
-		query := url.Values{"until": {until}, "id": ids[begin:min(begin+waitIDs, len(ids))]}
+	for begin := 0; begin == 0 || begin < len(ids); begin += maxIDs {
+		query := url.Values{"until": {until}, "id": ids[begin:min(begin+maxIDs, len(ids))]}
 		if timeout > 0 {
 			query.Set("timeout", max(time.Until(deadline), time.Millisecond).String())
 		}
@@ -89,8 +89,8 @@ func (c *Client) Wait(ctx context.Context, until string, timeout time.Duration, 
 	return out, nil
 }
 
-// waitIDs is the number of tasks per request: the ids must fit into its head.
-const waitIDs = 100
+// maxIDs is the most tasks that one request names: the ids must fit into its head.
+const maxIDs = 100
 
 // Stop ends a task for good.
 func (c *Client) Stop(ctx context.Context, id string, s Stop) error {

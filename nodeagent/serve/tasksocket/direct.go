@@ -56,8 +56,12 @@ func (d Direct) Set(ctx context.Context, s Set) (Committed, error) {
 
 // resource converts a Set. Its defaults are the task's own node, and the task itself or its job.
 func (d Direct) resource(ctx context.Context, s *Set) (controlplane.Resource, error) {
-	if d.Self.Task == "" && (s.Where == nil || s.Owner == "" && (s.Lifetime == types.OfTask || s.Lifetime == types.OfJob)) {
-		return controlplane.Resource{}, types.Errorf(types.Invalid, "where, owner: this program is no task, which they could mean: give them")
+	switch {
+	case d.Self.Task != "":
+	case s.Where == nil:
+		return controlplane.Resource{}, types.Errorf(types.Invalid, "where: the default is the node of the task, but this program runs outside of tasks: name the nodes")
+	case s.Owner == "" && (s.Lifetime == types.OfTask || s.Lifetime == types.OfJob):
+		return controlplane.Resource{}, types.Errorf(types.Invalid, "owner: the default is the %s of the program, but it runs outside of tasks: name the owner", s.Lifetime)
 	}
 	x, err := s.resource(d.Self)
 	if err != nil {

@@ -39,6 +39,9 @@ type Event struct {
 // ctx is done, or handle returns an error, which it returns. Unavailable: the socket is gone, or
 // never existed.
 func (c *Client) Watch(ctx context.Context, w Watch, handle func(Event) error) error {
+	if len(w.IDs) > maxIDs {
+		w.IDs, handle = nil, onlyTasks(w.IDs, handle)
+	}
 	query := url.Values{"of": {w.Of}, "id": w.IDs}
 	if w.After != 0 {
 		query.Set("after", strconv.FormatInt(w.After, 10))
@@ -63,6 +66,29 @@ func (c *Client) Watch(ctx context.Context, w Watch, handle func(Event) error) e
 		return err
 	}
 	return types.Errorf(types.Unavailable, "watch by the task socket %s: it was ended: watch again, after the last id", c.path)
+}
+
+// onlyTasks returns a handler that leaves out the events of other tasks.
+func onlyTasks(ids []string, handle func(Event) error) func(Event) error {
+	wanted := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	return func(e Event) error {
+		if e.Kind != "task" {
+			return handle(e)
+		}
+		var task struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal(e.Data, &task); err != nil {
+			return types.Errorf(types.Internal, "read event: %w", err)
+		}
+		if !wanted[task.ID] {
+			return nil
+		}
+		return handle(e)
+	}
 }
 
 // readEvents reads server-sent events to the end, or until the connection breaks.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -100,6 +101,23 @@ func TestWatchSome(t *testing.T) {
 	x := b.watch(tasksocket.Watch{IDs: []string{"b"}})
 	x.next("task", `"b"`)
 	x.next("synced")
+}
+
+// TestWatchMany watches more tasks than the head of one request can name.
+func TestWatchMany(t *testing.T) {
+	b := newBench(t)
+	b.status("a", types.Running)
+	b.status("b", types.Running)
+	ids := []string{"b"}
+	for i := range 1000 {
+		ids = append(ids, fmt.Sprintf("a-name-of-some-length-%030d", i))
+	}
+	x := b.watch(tasksocket.Watch{IDs: ids})
+	x.next("task", `"b"`)
+	x.next("synced")
+	b.status("a", types.Succeeded)
+	b.status(ids[1000], types.Running)
+	x.next("task", ids[1000])
 }
 
 func TestWatchResources(t *testing.T) {
