@@ -23,7 +23,7 @@ func (c *Client) Change() *Change { return &Change{client: c} }
 // If makes it depend on nothing having changed in a state that was read with ForChange: Commit
 // returns Conflict else. Read the state again then, and decide again.
 func (x *Change) If(s *State) *Change {
-	if s.reads == nil {
+	if s == nil || s.reads == nil {
 		x.errs = append(x.errs, types.Errorf(types.Invalid, "if: the state lacks what is compared: read it with escher.ForChange()"))
 		return x
 	}

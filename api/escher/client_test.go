@@ -297,6 +297,8 @@ func wrong(ctx context.Context, c *escher.Client, name string) error {
 		"no task":   {c.Stop(ctx, "nothing"), types.NotFound, "nothing"},
 		"no image":  {second(c.Run(ctx, escher.Task{Name: "x"})), types.Invalid, "image"},
 		"no tasks":  {second(c.Submit(ctx, escher.Job{Name: "x"})), types.Invalid, "task"},
+		"no policy": {second(c.Submit(ctx, escher.Job{Name: "x"}, nil)), types.Invalid, "policies[0]"},
+		"no state":  {second(c.Change().If(nil).Commit(ctx)), types.Invalid, "ForChange"},
 		"wait":      {second(c.Wait(ctx, escher.UntilEnded, "nothing")), types.NotFound, "nothing"},
 		"wait what": {second(c.Wait(ctx, "soon", "nothing")), types.Invalid, "soon"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/api/library"
@@ -45,6 +46,9 @@ func (j Job) launch() tasksocket.Launch {
 // the error names each wrong field. Precondition: a task submits a job with a policy that Escher
 // does not have.
 func (c *Client) Submit(ctx context.Context, job Job, policies ...esl.Policy) (Launched, error) {
+	if i := slices.Index(policies, nil); i >= 0 {
+		return Launched{}, types.Errorf(types.Invalid, "policies[%d]: is nil: leave it out", i)
+	}
 	launch := job.launch()
 	switch {
 	case len(policies) == 0:
