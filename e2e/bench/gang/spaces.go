@@ -42,7 +42,7 @@ func spaces() []space {
 
 // The line counts of the three; a test counts them.
 const (
-	appLines = 59
+	appLines   = 59
 	libLines   = 258
 	frameLines = 355
 	libBelow   = 644
