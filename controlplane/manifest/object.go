@@ -189,6 +189,16 @@ func (d *decoder) instead(name string, known []field, of reflect.Type, path stri
 	if now := renamed(name); has(now) {
 		return "it is called " + now + " now"
 	}
+	isTasks := func(other string) bool {
+		return slices.ContainsFunc(taskFields(), func(f field) bool { return f.name == other })
+	}
+	switch here := otherSystems(name); {
+	case here == "":
+	case has(here):
+		return "it is called " + here + " here"
+	case of == job && isTasks(here):
+		return "it is called " + here + " here: write it in template"
+	}
 	names := make([]string, len(known))
 	for i, f := range known {
 		names[i] = f.name
@@ -218,6 +228,38 @@ func near(name string, names []string) string {
 		}
 	}
 	return meant
+}
+
+// otherSystems returns the name of a field that Kubernetes, compose or Nomad call otherwise; empty for
+// any other name.
+func otherSystems(name string) string {
+	switch name {
+	case "replicas", "parallelism", "completions", "scale":
+		return "count"
+	case "args", "cmd":
+		return "command"
+	case "resources", "limits", "reservations":
+		return "requests"
+	case "environment", "envs":
+		return "env"
+	case "volumes", "volumeMounts", "volume_mount":
+		return "mounts"
+	case "restartPolicy", "restart_policy":
+		return "restart"
+	case "workingDir", "working_dir", "work_dir":
+		return "dir"
+	case "healthcheck", "livenessProbe", "readinessProbe", "startupProbe", "check":
+		return "checks"
+	case "terminationGracePeriodSeconds", "stop_grace_period", "kill_timeout":
+		return "grace"
+	case "activeDeadlineSeconds":
+		return "maxRun"
+	case "backoffLimit":
+		return "retries"
+	case "update_config", "strategy", "updateStrategy":
+		return "update"
+	}
+	return ""
 }
 
 // renamed returns the present name of a renamed field, empty for any other.

@@ -164,7 +164,7 @@ func parse(root *yaml.Node, known Policies) (Document, []problem) {
 		return doc, d.problems
 	}
 	if head.APIVersion != APIVersion {
-		d.wrong(root, "apiVersion", "%q is unknown: write %s", head.APIVersion, APIVersion)
+		d.wrong(root, "apiVersion", "%q is unknown: %s", head.APIVersion, instead(head.APIVersion))
 		return doc, d.problems
 	}
 	doc.Kind = head.Kind
@@ -193,6 +193,14 @@ func part(root *yaml.Node, head bool) *yaml.Node {
 		}
 	}
 	return &out
+}
+
+// instead says what to write in place of an unknown apiVersion.
+func instead(version string) string {
+	if version == "v1" || strings.HasPrefix(version, "apps/") || strings.HasPrefix(version, "batch/") || strings.HasPrefix(version, "kubeflow.org/") {
+		return "this is a manifest of Kubernetes: see docs/coming-from/kubernetes.md for the same in Escher, with apiVersion: " + APIVersion
+	}
+	return "write " + APIVersion
 }
 
 // target returns a new value for a document of the kind, nil if the kind is unknown.

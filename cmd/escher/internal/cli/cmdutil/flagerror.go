@@ -29,6 +29,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 		if say := otherFlag(cmd, missing.GetSpecifiedName()); say != "" {
 			return types.Errorf(types.Invalid, "%w: %s", err, say)
 		}
+		if cmd.Flags().Lookup("entrypoint") != nil { // it runs a program, which may have flags
+			return types.Errorf(types.Invalid, "%w: %s --help lists the flags; write -- before a program that has flags", err, cmd.CommandPath())
+		}
 	}
 	return types.Errorf(types.Invalid, "%w: %s --help lists the flags", err, cmd.CommandPath())
 }
