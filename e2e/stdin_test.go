@@ -250,7 +250,13 @@ func attaches(t *testing.T, c *cluster) {
 }
 
 func badInteractive(t *testing.T, c *cluster) {
+	// What was stopped before has left its last write.
 	before := c.revision()
+	for same := 0; same < 5; same++ {
+		if now := c.revision(); now != before {
+			before, same = now, 0
+		}
+	}
 	for _, x := range []bad{
 		{[]string{"run", "-i", "-d", shell}, 125, []string{"interactive", "--detach", "drop one"}},
 		{[]string{"run", "-t", "-d", shell}, 125, []string{"tty", "--detach", "drop one"}},
