@@ -2,7 +2,6 @@ package escher
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"reflect"
 	"slices"
@@ -76,8 +75,8 @@ func (c *Client) submitInside(ctx context.Context, launch tasksocket.Launch, pol
 		if made, err := known.Read(p); err != nil || reflect.TypeOf(made) != reflect.Indirect(reflect.ValueOf(policies[i])).Type() {
 			return Launched{}, errInside("submit a job with policy " + p.Kind + ", whose Apply is in the program")
 		}
-		launch.Job.Policies = append(launch.Job.Policies, tasksocket.Policy{Name: p.Kind, With: json.RawMessage(p.With)})
 	}
+	launch.Job.Policies = tasksocket.PoliciesOf(stored)
 	return c.requests.Launch(ctx, launch)
 }
 

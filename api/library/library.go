@@ -13,9 +13,12 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Submit submits a job with policies, and stores what it was requested to be, so that a file can be
-// applied to it later.
+// Submit submits a job, to which policies may apply, and stores what it was requested to be, so that a
+// file can be applied to it later.
 func Submit(ctx context.Context, jobs *esl.Client, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
+	if len(policies) == 0 {
+		return jobs.LaunchJob(ctx, job)
+	}
 	stored, err := esl.StoredForms(policies)
 	if err != nil {
 		return controlplane.Launched{}, err

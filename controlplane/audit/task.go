@@ -105,6 +105,11 @@ func (s *state) monotonic(t *task, found finder) {
 	if t.status.Mod != s.revision || is == nil && was == nil || mayFollow(was, is) {
 		return
 	}
+	if was != nil && is != nil && was.Phase == is.Phase {
+		found(t.object(), "went from %s to the same with other values: node %q to %q, bound at %d to %d, %d restarts to %d, %d failures to %d",
+			describe(was), was.Node, is.Node, was.Bound, is.Bound, was.Restarts, is.Restarts, was.Failures, is.Failures)
+		return
+	}
 	found(t.object(), "went from %s to %s", describe(was), describe(is))
 }
 

@@ -164,7 +164,7 @@ func parse(root *yaml.Node, known Policies) (Document, []problem) {
 		return doc, d.problems
 	}
 	if head.APIVersion != APIVersion {
-		d.wrong(root, "apiVersion", "%q is unknown: %s", head.APIVersion, instead(head.APIVersion))
+		d.wrong(root, "apiVersion", "%q is unknown: %s", head.APIVersion, versionInstead(head.APIVersion))
 		return doc, d.problems
 	}
 	doc.Kind = head.Kind
@@ -195,8 +195,8 @@ func part(root *yaml.Node, head bool) *yaml.Node {
 	return &out
 }
 
-// instead says what to write in place of an unknown apiVersion.
-func instead(version string) string {
+// versionInstead says what to write in place of an unknown apiVersion.
+func versionInstead(version string) string {
 	if version == "v1" || strings.HasPrefix(version, "apps/") || strings.HasPrefix(version, "batch/") || strings.HasPrefix(version, "kubeflow.org/") {
 		return "this is a manifest of Kubernetes: see docs/coming-from/kubernetes.md for the same in Escher, with apiVersion: " + APIVersion
 	}

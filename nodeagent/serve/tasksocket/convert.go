@@ -1,6 +1,7 @@
 package tasksocket
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -54,6 +55,15 @@ func (l *Launch) Submissions() ([]controlplane.Submission, error) {
 // of returns the job of tasks.
 func (j *Job) of(tasks []controlplane.Submission) controlplane.Job {
 	return controlplane.Job{ID: j.ID, Name: j.Name, Labels: types.LabelsOf(j.Labels), Tasks: tasks}
+}
+
+// PoliciesOf returns stored policies as the requests have them.
+func PoliciesOf(stored []types.Policy) []Policy {
+	var out []Policy
+	for _, p := range stored {
+		out = append(out, Policy{Name: p.Kind, With: json.RawMessage(p.With)})
+	}
+	return out
 }
 
 // stored returns the policies of the job as they are stored.

@@ -2,7 +2,6 @@ package cmdutil
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
@@ -43,22 +42,14 @@ func (i inside) Launch(ctx context.Context, tasks ...controlplane.Submission) (c
 	return i.launch(ctx, nil, tasks)
 }
 
-// LaunchJob submits a job.
-func (i inside) LaunchJob(ctx context.Context, job controlplane.Job) (controlplane.Launched, error) {
-	return i.LaunchPolicies(ctx, job)
-}
-
-// LaunchPolicies submits a job with policies, of which the agent knows the built-in ones.
-func (i inside) LaunchPolicies(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
-	out := &tasksocket.Job{ID: job.ID, Name: job.Name, Labels: types.LabelMap(job.Labels)}
+// LaunchJob submits a job, to which policies may apply: the agent knows the built-in ones.
+func (i inside) LaunchJob(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
 	stored, err := esl.StoredForms(policies)
 	if err != nil {
 		return controlplane.Launched{}, err
 	}
-	for _, p := range stored {
-		out.Policies = append(out.Policies, tasksocket.Policy{Name: p.Kind, With: json.RawMessage(p.With)})
-	}
-	return i.launch(ctx, out, job.Tasks)
+	out := tasksocket.Job{ID: job.ID, Name: job.Name, Labels: types.LabelMap(job.Labels), Policies: tasksocket.PoliciesOf(stored)}
+	return i.launch(ctx, &out, job.Tasks)
 }
 
 func (i inside) launch(ctx context.Context, job *tasksocket.Job, tasks []controlplane.Submission) (controlplane.Launched, error) {

@@ -19,9 +19,7 @@ type Tasks interface {
 	Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error)
 	State(ctx context.Context) (*cluster.State, error)
 	Launch(ctx context.Context, tasks ...controlplane.Submission) (controlplane.Launched, error)
-	LaunchJob(ctx context.Context, job controlplane.Job) (controlplane.Launched, error)
-	// LaunchPolicies is LaunchJob with policies.
-	LaunchPolicies(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error)
+	LaunchJob(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error)
 	Wait(ctx context.Context, until controlplane.Until, ids ...string) (map[string]types.Status, error)
 	Stop(ctx context.Context, id string, opts controlplane.StopOptions) error
 	// Selected returns the ids of the tasks with some labels; with live, only of those that have not
@@ -65,8 +63,8 @@ func (o Direct) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, 
 	return o.SetResource(ctx, s.Name, s.Capacity, where, s.Opts)
 }
 
-// LaunchPolicies submits a job with policies.
-func (o Direct) LaunchPolicies(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
+// LaunchJob submits a job, to which policies may apply.
+func (o Direct) LaunchJob(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
 	return library.Submit(ctx, builtin.New(o.Client), job, policies...)
 }
 

@@ -37,7 +37,8 @@ func (c *connection) heard() {
 	c.begun, c.silent = true, 0
 }
 
-// look counts a look, and tells that the connection is lost.
+// look counts one more look without an answer. After silentAtMost of them, it says that the connection
+// is lost.
 func (c *connection) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

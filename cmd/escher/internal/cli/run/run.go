@@ -14,7 +14,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/admission"
-	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/nodeagent/runtime/image"
 	"github.com/escher-sched/escher/types"
 )
@@ -128,14 +127,10 @@ func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launchin
 
 // submit submits the tasks: as a job if there are several, or policies.
 func (l launching) submit(ctx context.Context, tasks cmdutil.Tasks) (controlplane.Launched, error) {
-	job := controlplane.Job{Name: l.subs[0].Task.Name, Labels: l.subs[0].Task.Labels, Tasks: l.subs, RequestDigest: apply.RequestDigest(l.subs, nil)}
-	if len(l.policies) > 0 {
-		return tasks.LaunchPolicies(ctx, job, l.policies...)
-	}
-	if len(l.subs) == 1 && l.subs[0].Task.Count == 0 {
+	if len(l.policies) == 0 && len(l.subs) == 1 && l.subs[0].Task.Count == 0 {
 		return tasks.Launch(ctx, l.subs...)
 	}
-	return tasks.LaunchJob(ctx, job)
+	return tasks.LaunchJob(ctx, controlplane.Job{Name: l.subs[0].Task.Name, Labels: l.subs[0].Task.Labels, Tasks: l.subs}, l.policies...)
 }
 
 func runAll(ctx context.Context, f *cmdutil.Factory, l launching, detach bool) error {

@@ -157,7 +157,7 @@ func launchAll(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) erro
 		var l controlplane.Launched
 		var err error
 		if c.Kind == manifest.KindJob {
-			l, err = tasks.LaunchPolicies(ctx, controlplane.Job{Name: c.Name, Labels: c.Labels(), Tasks: c.Submissions}, c.Policies()...)
+			l, err = tasks.LaunchJob(ctx, controlplane.Job{Name: c.Name, Labels: c.Labels(), Tasks: c.Submissions}, c.Policies()...)
 		} else {
 			l, err = tasks.Launch(ctx, c.Submissions...)
 		}
