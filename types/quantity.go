@@ -115,7 +115,7 @@ func fromDecimal(name, text string, unit Unit, value resource.Quantity) (Quantit
 		rat.Mul(rat, big.NewRat(1000, 1))
 	}
 	if !rat.IsInt() && unit == Bytes && strings.HasSuffix(text, "m") {
-		return 0, Errorf(Invalid, "%s: %q is in thousandths of a byte: write %si for mebibytes", name, text, strings.TrimSuffix(text, "m")+"M")
+		return 0, Errorf(Invalid, "%s: %q is in thousandths of a byte: write %sMi for mebibytes", name, text, strings.TrimSuffix(text, "m"))
 	}
 	if !rat.IsInt() {
 		return 0, Errorf(Invalid, "%s: %q is finer than %s: round it", name, text, unit.smallest())
