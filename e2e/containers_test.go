@@ -61,7 +61,8 @@ func (c *cluster) forward() {
 	if !eventually(func() bool { return strings.Contains(c.escher("logs", id).out, "127.0.0.1:") }) {
 		c.t.Fatal("it does not listen")
 	}
-	cmd := exec.Command(built.escher, "port-forward", id, ":http")
+	// The task itself has the port of that number.
+	cmd := exec.Command(built.escher, "port-forward", id, "http")
 	cmd.Env = append(os.Environ(), "ESCHER_DIR="+c.dir)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -82,6 +83,9 @@ func (c *cluster) forward() {
 		if res.Body.Close(); res.StatusCode != http.StatusOK {
 			c.t.Errorf("status %d", res.StatusCode)
 		}
+	}
+	if !strings.Contains(errs.String(), "of this machine is in use") {
+		c.t.Errorf("it does not say why it listens at %s: %s", local, errs.String())
 	}
 	c.must("stop", "--wait", id)
 	if _, err := http.Get("http://" + local + "/healthz"); err == nil {

@@ -231,6 +231,7 @@ func (s *Policies) owners() map[string]string {
 // what a policy does.
 func (s *Policies) explain(e *why.Explanation) {
 	owners := s.owners()
+	of := make(map[string]string) // the closest policy of each name
 	for _, prefix := range slices.Sorted(maps.Keys(owners)) {
 		policy := owners[prefix]
 		if MadeUnder(prefix, e.Unmet) {
@@ -241,9 +242,12 @@ func (s *Policies) explain(e *why.Explanation) {
 		}
 		for _, name := range namesIn(e) {
 			if MadeUnder(prefix, name) {
-				e.Notes = append(e.Notes, types.Textf("%s belongs to policy %s.", name, policy))
+				of[name] = policy
 			}
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		e.Notes = append(e.Notes, types.Textf("%s belongs to policy %s.", name, of[name]))
 	}
 }
 

@@ -25,7 +25,8 @@ type Reason struct {
 	Needs []Missing `json:"needs,omitempty"`
 	// Nodes are the nodes that the reason is about, the nearest first, at most eight.
 	Nodes []string `json:"nodes,omitempty"`
-	// Awaits are the holders that must end or be released first.
+	// Awaits are the holders that must end or be released first, or the reservation that must be
+	// granted.
 	Awaits []Object `json:"awaits,omitempty"`
 
 	said said

@@ -227,8 +227,10 @@ func (e *explainer) notGranted(f *finding, x cluster.Need, shut []candidate) why
 	ns, base, reservation := x.ID.Split()
 	id := cluster.ID{Namespace: ns, ID: reservation}
 	r := e.v.Reservations[id]
-	waits := func(cause why.Cause, format string) why.Reason {
-		return because(cause, fmt.Sprintf("waits for %s: reservation %s "+format, name, why.Ref(f.ns, id)), seeWhy(f.ns, id))
+	waits := func(cause why.Cause, text string) why.Reason {
+		w := because(cause, fmt.Sprintf("waits for %s: reservation %s %s", name, why.Ref(f.ns, id), text), seeWhy(f.ns, id))
+		w.Awaits = []why.Object{{Kind: why.KindReservation, Namespace: ns, ID: reservation}}
+		return w
 	}
 	switch {
 	case r == nil:

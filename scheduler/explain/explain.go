@@ -38,6 +38,8 @@ type explainer struct {
 	kin string
 	// given caches the results of providers.
 	given map[types.ResourceID][]why.Provider
+	// awaited caches the explanations of reservations that explained tasks wait for.
+	awaited map[cluster.ID]*why.Explanation
 	// looks counts the nodes, tasks, bindings and grants visited.
 	looks int
 }
@@ -48,12 +50,12 @@ func newExplainer(v *cluster.View, now time.Time) *explainer {
 
 // explainerIn explains a state as a draft leaves it.
 func explainerIn(v *cluster.View, d *draft.Draft, now time.Time) *explainer {
-	return &explainer{v: v, d: d, now: now, nodes: sortedNodes(v), given: make(map[types.ResourceID][]why.Provider)}
+	return &explainer{v: v, d: d, now: now, nodes: sortedNodes(v), given: make(map[types.ResourceID][]why.Provider), awaited: make(map[cluster.ID]*why.Explanation)}
 }
 
 // Explain says why the task id is in its state. NotFound: there is no such task.
 func Explain(v *cluster.View, id cluster.ID, now time.Time) (why.Explanation, error) {
-	return newExplainer(v, now).task(id)
+	return newExplainer(v, now).subject(Subject{Kind: why.KindTask, Namespace: id.Namespace, ID: id.ID})
 }
 
 // ExplainReservation says why the reservation id is granted or not. NotFound: there is none.
@@ -64,7 +66,7 @@ func ExplainReservation(v *cluster.View, id cluster.ID, now time.Time) (why.Expl
 // ExplainJob says how far the tasks of a job are, and why its waiting tasks wait. NotFound: there
 // is no such job.
 func ExplainJob(v *cluster.View, id cluster.ID, now time.Time) (why.Explanation, error) {
-	return newExplainer(v, now).job(id)
+	return newExplainer(v, now).subject(Subject{Kind: why.KindJob, Namespace: id.Namespace, ID: id.ID})
 }
 
 // ExplainNode says which tasks a node takes, or why it takes none. Names are relative to namespace

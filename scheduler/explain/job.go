@@ -141,6 +141,13 @@ func (e *explainer) ofGroup(t *cluster.Task, byShape map[string]why.Explanation)
 			x.Summary = "It failed" + strings.TrimPrefix(x.Summary, "It failed "+at(s))
 		}
 		return x, true
+	case types.Cancelled:
+		if t.Status.V.Reason == "" {
+			return why.Explanation{}, false
+		}
+		var x why.Explanation
+		x.Reason = because(why.Cancelled, sentence("It was cancelled", t.Status.V.Reason), types.Text{})
+		return x, true
 	case types.Pending:
 	default:
 		return why.Explanation{}, false

@@ -51,9 +51,10 @@ func whyOnce(ctx context.Context, store controlplane.Store, of []Subject, now ti
 	r := &reader{ctx: ctx, store: store, view: cluster.New(), ranges: make(map[string]bool), read: make(map[string]struct{})}
 	r.base()
 	out := make([]why.Explanation, len(of))
+	awaited := make(map[cluster.ID]*why.Explanation)
 	for i, subject := range of {
 		e := newExplainer(r.view, now)
-		e.read = r
+		e.read, e.awaited = r, awaited
 		x, err := e.subject(subject)
 		if r.err != nil {
 			return nil, nil, types.Errorf(types.ClassOf(r.err), "explain %s %s: %w", subject.Kind, subject.ID, r.err)
@@ -72,15 +73,22 @@ func whyOnce(ctx context.Context, store controlplane.Store, of []Subject, now ti
 
 func (e *explainer) subject(of Subject) (why.Explanation, error) {
 	id := cluster.ID{Namespace: of.Namespace, ID: of.ID}
+	var x why.Explanation
+	var err error
 	switch of.Kind {
-	case why.KindJob:
-		return e.job(id)
 	case why.KindReservation:
 		return e.reservation(id)
 	case why.KindNode:
 		return e.node(of.Namespace, of.ID)
+	case why.KindJob:
+		x, err = e.job(id)
+	default:
+		x, err = e.task(id)
 	}
-	return e.task(id)
+	if err == nil {
+		e.behind(&x)
+	}
+	return x, err
 }
 
 // reader reads what an explanation needs into its view, each key once and all at one revision.

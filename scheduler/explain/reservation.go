@@ -49,6 +49,36 @@ func (e *explainer) reservation(id cluster.ID) (why.Explanation, error) {
 	return x, nil
 }
 
+// behind adds to the explanation of a task or job that waits for a reservation why that is not
+// granted: its reason as a note, and its remedy and holders.
+func (e *explainer) behind(x *why.Explanation) {
+	if x.Cause != why.ReservationWaits {
+		return
+	}
+	id := cluster.ID{Namespace: x.Awaits[0].Namespace, ID: x.Awaits[0].ID}
+	r := e.awaited[id]
+	if r == nil {
+		of := newExplainer(e.v, e.now) // The draft of e is of the tasks, and reservations take from theirs.
+		of.read = e.read
+		found, err := of.reservation(id)
+		e.looks += of.looks
+		if err != nil {
+			return // Only what the explanation already says is known.
+		}
+		r = &found
+		e.awaited[id] = r
+	}
+	x.Infeasible = x.Infeasible || r.Infeasible
+	x.Suggestion = r.Suggestion
+	if text := fmt.Sprintf("Reservation %s: %s", why.Ref(x.Namespace, id), r.Summary); r.Infeasible && x.Kind == why.KindTask {
+		x.Summary = text
+	} else {
+		note(x, "%s", text)
+	}
+	x.Notes = append(x.Notes, r.Notes...)
+	x.Holders = append(x.Holders, r.Holders...)
+}
+
 // unreadNamespace: no task or reservation of the namespace is placed.
 func unreadNamespace(ns string) why.Reason {
 	key := controlplane.NamespaceKey(ns)

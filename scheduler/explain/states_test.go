@@ -20,6 +20,11 @@ func reservationSituations() []situation {
 			w.reserve("train", types.Reservation{}, q{"cpu": 2000}, q{"cpu": 2000})
 			w.launch("t", q{"cpu@train": 1000})
 		}},
+		{name: "reservation can never be granted", never: true, build: func(w *small) {
+			w.pair()
+			w.reserve("train", types.Reservation{}, q{"cpu": 2000}, q{"cpu": 2000}, q{"cpu": 2000})
+			w.launch("t", q{"cpu@train": 1000})
+		}},
 		{name: "reservation is being released", build: func(w *small) {
 			w.pair()
 			w.reserve("train", types.Reservation{}, q{"cpu": 2000})
@@ -424,6 +429,18 @@ func otherSituations() []situation {
 			job(w, q{"cpu": 2000}, q{"cpu": 2000}, q{"cpu": 2000}, q{"cpu": 2000}, q{"data": 1000}, q{"cpu": 9000})
 			w.runs("j-a")
 			w.ends("j-a", 1, "")
+		}},
+		{name: "a job that waits for its reservation", ask: "job/j", build: func(w *small) {
+			w.pair()
+			w.launch("hog", q{"cpu": 1500, "node/n1": 1})
+			w.reserve("train", types.Reservation{}, q{"cpu": 2000}, q{"cpu": 2000})
+			job(w, q{"cpu@train": 2000}, q{"cpu@train": 2000})
+		}},
+		{name: "a job that was cancelled", ask: "job/j", build: func(w *small) {
+			w.pair()
+			job(w, q{"data": 1000}, q{"data": 1000})
+			w.must(w.client.Stop(context.Background(), "j-a", controlplane.StopOptions{Reason: "superseded"}))
+			w.settle()
 		}},
 		{name: "a job that has ended", ask: "job/j", build: func(w *small) {
 			w.pair()

@@ -150,6 +150,9 @@ func (b *batch) shape(steps bool) shape {
 	switch {
 	case b.memory > 0:
 		s.memory = b.memory / int64(s.share)
+		if s.share > 1 {
+			b.add(0, "--mem="+sizeText(b.memory), "it is that of a node: each of its %d tasks asks for its part, %s", s.share, sizeText(s.memory))
+		}
 	case b.memoryPerCPU > 0:
 		s.memory = b.memoryPerCPU * int64(s.cpus)
 	case b.memoryPerGPU > 0:
@@ -164,6 +167,7 @@ func (b *batch) part(gpus, tasks int) (whole int, amount string) {
 	case gpus%tasks == 0:
 		return gpus / tasks, strconv.Itoa(gpus / tasks)
 	case gpus < tasks:
+		b.add(0, "the number of GPUs", "%d for %d tasks: several tasks share one, each with a part of it: give each task its own with gpu: 1", gpus, tasks)
 		return 1, strconv.Itoa(1000*gpus/tasks) + "m"
 	}
 	b.add(0, "the number of GPUs", "%d GPUs do not divide by %d tasks, each has %d here: correct count or gpu", gpus, tasks, gpus/tasks)

@@ -104,6 +104,7 @@ template:
     exec python -u \
       train.py --rank $SLURM_PROCID --local $SLURM_LOCALID --world $SLURM_NTASKS
 -- notes --
+0: --mem=480Gi: it is that of a node: each of its 8 tasks asks for its part, 60Gi
 0: the commands without srun: they run in each of the 32 tasks here, where Slurm runs them on the first node alone: guard what must run once by [ $ESCHER_INDEX = 0 ]
 0: port 29501: several tasks are on a node, so that each has a port of its own: use $MASTER_PORT
 0: the script names no image: docker.io/library/ubuntu:24.04 stands for the machine that it expects: give --image, of an image with its programs
@@ -249,6 +250,8 @@ template:
     wait
     echo $SLURM_JOB_USER done on $SLURMD_NODENAME
 -- notes --
+0: the number of GPUs: 2 for 4 tasks: several tasks share one, each with a part of it: give each task its own with gpu: 1
+0: --mem=8Gi: it is that of a node: each of its 4 tasks asks for its part, 2Gi
 0: the commands without srun: they run in each of the 4 tasks here, where Slurm runs them on the first node alone: guard what must run once by [ $ESCHER_INDEX = 0 ]
 0: the variable SLURM_JOB_USER is dropped: take another variable: docs/distributed.md lists those of a task
 0: the script names no image: docker.io/library/ubuntu:24.04 stands for the machine that it expects: give --image, of an image with its programs

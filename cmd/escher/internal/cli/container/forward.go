@@ -2,10 +2,12 @@ package container
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -20,7 +22,7 @@ the node of a running task, through the API of the node. PORT is the name of a p
 task, or any number; before a colon, the port to listen on here: none means a free one. It
 ends with the task, or with Ctrl-C.
 
-  escher port-forward web http              the port named http, under the same number here
+  escher port-forward web http              the port named http, under the same number here if that is free
   escher port-forward notebook 8888
   escher port-forward notebook 9000:8888    http://127.0.0.1:9000
   escher port-forward notebook :8888        a free port, which it prints`
@@ -67,8 +69,12 @@ func NewPortForward(f *cmdutil.Factory) *cobra.Command {
 	}
 }
 
-// forwarding is a port to listen on here, 0 for a free one, and the port of the node.
-type forwarding struct{ local, remote int }
+// forwarding is a port to listen on here, 0 for a free one, and the port of the node. given reports
+// whether the user chose the port here.
+type forwarding struct {
+	local, remote int
+	given         bool
+}
 
 // parseForward reads [LOCAL:]PORT; known are the ports of the task by name.
 func parseForward(text string, known map[string]int) (forwarding, error) {
@@ -81,6 +87,7 @@ func parseForward(text string, known map[string]int) (forwarding, error) {
 	if p.remote, err = types.CheckPort(remote, known); err != nil {
 		return p, types.Errorf(types.Invalid, "PORT: %w", err)
 	}
+	p.given = two
 	switch {
 	case !two:
 		p.local = p.remote
@@ -113,11 +120,21 @@ func (on *onTask) ports(ctx context.Context, f *cmdutil.Factory) (map[string]int
 	return spec.PortNumbers(b.Ports()), nil
 }
 
+// listen listens on a port of this machine; 0 means a free one.
+func listen(ctx context.Context, port int) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+}
+
 // forward listens and passes connections on, until ctx is done or the task does not run any more.
 func (on *onTask) forward(ctx context.Context, f *cmdutil.Factory, all []forwarding) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range all {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.local)))
+		l, err := listen(ctx, p.local)
+		if errors.Is(err, syscall.EADDRINUSE) && !p.given {
+			// On the machine of a task without a network of its own, that is its own port.
+			f.Tell("port %d of this machine is in use, perhaps by the task itself: a free one is used here", p.local)
+			l, err = listen(ctx, 0)
+		}
 		if err != nil {
 			return types.Errorf(types.Precondition, "listen on port %d: %w: give another one, as in :%d", p.local, err, p.remote)
 		}

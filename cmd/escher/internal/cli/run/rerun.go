@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -60,6 +61,7 @@ func rerun(ctx context.Context, f *cmdutil.Factory, names []string, failed, deta
 		return err
 	}
 	l := launching{policies: policies}
+	former := make(map[string]string) // the former owner of each name, a job or task
 	now := time.Now()
 	for _, one := range found {
 		tasks, err := cmdutil.TasksOf(ctx, client, []cmdutil.Named{one})
@@ -78,6 +80,9 @@ func rerun(ctx context.Context, f *cmdutil.Factory, names []string, failed, deta
 				return err
 			}
 			l.subs = append(l.subs, s)
+			if name := t.Task.Name; name != "" {
+				former[name] = cmp.Or(t.Task.Job, t.ID)
+			}
 		}
 	}
 	if len(l.subs) == 0 {
@@ -87,6 +92,9 @@ func rerun(ctx context.Context, f *cmdutil.Factory, names []string, failed, deta
 	res, err := l.submit(ctx, tasks)
 	if err != nil {
 		return err
+	}
+	for name, of := range former {
+		f.Tell("%s is the name of the new run from now on; the former one is %s: escher ps -a %s", name, of, of)
 	}
 	if detach {
 		for _, id := range res.Tasks {

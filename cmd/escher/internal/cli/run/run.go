@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/file"
@@ -41,13 +42,14 @@ uses its own image. To launch tasks from a file, use escher submit.`
 // NewRun returns the command that submits tasks.
 func NewRun(f *cmdutil.Factory) *cobra.Command {
 	var flags runFlags
+	var line commandLine
 	cmd := cmdutil.EndsWithTask(&cobra.Command{
-		Use:   "run [IMAGE|--binary PATH] [-- COMMAND...|ARGUMENT...]",
+		Use:   "run [IMAGE|--binary PATH] [--] [COMMAND...|ARGUMENT...]",
 		Short: "Run a task",
 		Long:  runHelp,
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := flags.launch(f, args, cmd.ArgsLenAtDash())
+		Args:  line.parse,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := flags.launch(f, line.args, line.dash)
 			if err != nil {
 				return err
 			}
@@ -55,7 +57,32 @@ func NewRun(f *cmdutil.Factory) *cobra.Command {
 		},
 	}, "")
 	flags.Add(cmd)
+	cmd.Flags().SetInterspersed(false)
 	return cmd
+}
+
+// commandLine are the arguments of run, and the number of them before --; -1 without it.
+type commandLine struct {
+	args []string
+	dash int
+}
+
+// parse parses the flags of run that follow the image. The flags after the first word of the command,
+// or after --, are those of the command, as in docker.
+func (c *commandLine) parse(cmd *cobra.Command, args []string) error {
+	c.args, c.dash = args, cmd.ArgsLenAtDash()
+	if c.dash >= 0 || len(args) == 0 {
+		return nil
+	}
+	flags := cmd.Flags()
+	if err := flags.Parse(args[1:]); err != nil {
+		return cmd.FlagErrorFunc()(cmd, err)
+	}
+	if help, _ := flags.GetBool("help"); help { // every command has it
+		return pflag.ErrHelp
+	}
+	c.args = append(args[:1:1], flags.Args()...)
+	return nil
 }
 
 // launching is a checked submission.

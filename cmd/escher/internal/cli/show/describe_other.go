@@ -39,10 +39,12 @@ func (d *describing) job(ctx context.Context, id cluster.ID) (description, error
 		return nil, gone(cmdutil.Named{Kind: controlplane.Jobs, ID: id.ID})
 	}
 	ofJob := func(t TaskRow) bool { return t.Job == id.ID }
+	rows := TaskRows(d.view, id.Namespace, d.now, ofJob)
+	addPorts(ctx, d.client, rows)
 	policies, err := d.policiesOf(ctx, id.ID)
 	return &jobDescription{
 		jobRow: newJobRow(d.view, id, d.now), Namespace: id.Namespace,
-		List: TaskRows(d.view, id.Namespace, d.now, ofJob), Policies: policies, now: d.now,
+		List: rows, Policies: policies, now: d.now,
 	}, err
 }
 
@@ -74,6 +76,9 @@ func tasksText(tasks []TaskRow, more string) []string {
 			text := t.ID + "  " + render.PhaseText(t.Phase, t.Health)
 			if t.Node != "" {
 				text += " on " + t.Node
+			}
+			if len(t.Ports) > 0 {
+				text += ", " + t.portsText()
 			}
 			if t.Reason != "" {
 				text += ": " + t.Reason

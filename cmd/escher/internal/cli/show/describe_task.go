@@ -27,8 +27,6 @@ type taskDescription struct {
 	Namespace string `json:"namespace"`
 	// Description is the task in the form of a file.
 	Description manifest.Task `json:"task"`
-	// Ports are its port numbers, by name.
-	Ports map[string]int `json:"ports,omitempty"`
 	// Holds are what it holds on its node.
 	Holds []string `json:"holds,omitempty"`
 	// Policies are those of its job, with their parameters.
@@ -91,15 +89,7 @@ func (t *taskDescription) holding(b *cluster.BindingValue, ns string) {
 	for _, h := range b.Holds {
 		t.Holds = append(t.Holds, render.HoldingText(h, ns))
 	}
-	t.Ports = make(map[string]int)
-	given := b.Ports()
-	for _, p := range t.spec.Ports {
-		number := p.Number
-		if number == 0 && len(given) > 0 {
-			number, given = given[0], given[1:]
-		}
-		t.Ports[p.Name] = number
-	}
+	t.Ports = t.spec.PortNumbers(b.Ports())
 }
 
 // Write writes it as text.

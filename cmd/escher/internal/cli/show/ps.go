@@ -28,7 +28,7 @@ waits is what it waits for; with -w it is left out. The phase "ending" means tha
 still runs, and is being stopped or evicted.
 
   escher ps -w                       follow changes
-  escher ps -a -o wide               with attempts, jobs, requests, labels and reasons
+  escher ps -a -o wide               with attempts, jobs, ports, requests and labels
   escher ps train                    the tasks of a job, ended ones too
   escher ps -l team=vision,stage!=dev
   escher stop $(escher ps -o name)   stops them all
@@ -128,6 +128,9 @@ func (p *psFlags) list(ctx context.Context, f *cmdutil.Factory, client *controlp
 	if f.Format != table.Name {
 		addReasons(ctx, client, rows, now)
 		addGoneBy(ctx, f, client, rows, now)
+	}
+	if f.Format == table.Wide || f.Format.Encoded() {
+		addPorts(ctx, client, rows)
 	}
 	if err := cmdutil.Print(f, rows); err != nil {
 		return err

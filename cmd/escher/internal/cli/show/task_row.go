@@ -32,6 +32,7 @@ type TaskRow struct {
 	Reason       string                `json:"reason,omitempty"`
 	Restarts     int                   `json:"restarts,omitempty"`
 	Failures     int                   `json:"failures,omitempty"`
+	Ports        map[string]int        `json:"ports,omitempty"` // by name, of one that has a node
 	Image        string                `json:"image,omitempty"`
 	Requests     types.Requests        `json:"requests"`
 	Alternatives []types.Alternative   `json:"alternatives,omitempty"`
@@ -54,14 +55,14 @@ type TaskRow struct {
 
 // Header returns the columns.
 func (TaskRow) Header() []table.Column {
-	return table.Columns("task", "phase", "node", "age", "exit", "(attempt)", "(restarts)", "(job)", "(index)", "(requests)", "(labels)", "reason")
+	return table.Columns("task", "phase", "node", "age", "exit", "(attempt)", "(restarts)", "(job)", "(index)", "(ports)", "(requests)", "(labels)", "reason")
 }
 
 // Row returns the cells.
 func (t TaskRow) Row() []string {
 	return []string{
 		t.ID, t.phase(), t.where(), render.Shortly(t.Age), t.exit(),
-		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.reason(),
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), t.portsText(), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.reason(),
 	}
 }
 

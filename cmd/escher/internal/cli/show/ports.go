@@ -1,0 +1,75 @@
+package show
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// portsAsked is the most tasks whose ports are read for a list, and portsAtOnce how many of them at
+// once.
+const (
+	portsAsked  = 1000
+	portsAtOnce = 16
+)
+
+// hasPorts reports whether the task holds ports of its node.
+func (t *TaskRow) hasPorts() bool {
+	return t.Phase.Held() && slices.ContainsFunc(t.Requests, func(r types.Request) bool {
+		base := types.ResourceID(r.Name).Unscoped()
+		_, fixed := base.FixedPort()
+		return fixed || base == types.Port
+	})
+}
+
+// addPorts adds the ports of tasks that have a node, by name. It leaves out what it cannot find out
+// soon.
+func addPorts(ctx context.Context, client *controlplane.Client, rows []TaskRow) {
+	ctx, cancel := context.WithTimeout(ctx, askedFor)
+	defer cancel()
+	specs := make(map[string]*types.Spec)
+	var group errgroup.Group
+	group.SetLimit(portsAtOnce)
+	defer func() { _ = group.Wait() }() // no function returns an error
+	asked := 0
+	for i := range rows {
+		row := &rows[i]
+		if !row.hasPorts() || asked == portsAsked {
+			continue
+		}
+		asked++
+		spec, known := specs[row.spec]
+		if !known {
+			spec, _ = client.Spec(ctx, row.spec) // nil: the ports stay unknown
+			specs[row.spec] = spec
+		}
+		if spec == nil {
+			continue
+		}
+		group.Go(func() error {
+			key := controlplane.BindingKey(row.Node, client.Namespace(), row.ID, row.Attempt)
+			page, err := client.Store().List(ctx, controlplane.ListOptions{Key: key})
+			var b types.Binding
+			if err == nil && len(page.KVs) == 1 && controlplane.Read(page.KVs[0], &b) {
+				row.Ports = spec.PortNumbers(b.Ports())
+			}
+			return nil
+		})
+	}
+}
+
+// portsText lists the ports of a task by name, each as a program takes it.
+func (t *TaskRow) portsText() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(t.Ports)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, t.Ports[name]))
+	}
+	return strings.Join(parts, ",")
+}
