@@ -38,12 +38,12 @@ test: ## every test with the race detector, on real etcd and containerd; needs r
 	CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 GOGC=400 tools/test.sh -trimpath -race -p 3 -timeout 30m $(ARGS) $(if $(filter ./...,$(PKG)),$(RACED),$(PKG))
 
 # 500 seeds: without the race detector, which makes them ten times as slow and finds nothing in
-# what takes its steps one by one. All three at once: most of each keeps one core busy. The
+# what takes its steps one by one. Three at once: most of each keeps one core busy. The
 # files of agents are in memory, if there is such a directory: a disk doubles the time.
 MEMORY := $(firstword $(wildcard /dev/shm) /tmp)
-seeds: ## 500 seeds of both simulations, and every document of the schema's test
-	@printf '%s\n' './e2e/faults -run TestSeeds -faults.seeds 100' './e2e/sim -run TestSeeds -sim.seeds 400' \
-		'./cmd/escher/internal/cli -run TestSchemaAgrees' | \
+seeds: ## 500 seeds of both simulations, the largest gang, and every document of the schema's test
+	@printf '%s\n' './e2e/faults -run TestSeeds -faults.seeds 60' './e2e/sim -run TestSeeds -sim.seeds 440' \
+		'./cmd/escher/internal/cli -run TestSchemaAgrees' './esl/gang -run TestGangOn512Nodes' | \
 	SCHEMA_ALL=1 GOGC=400 TMPDIR=$(MEMORY) GOTMPDIR=/tmp xargs -P 3 -L 1 go test -trimpath -count 1
 
 # How long each fuzz target runs. What fails is kept below testdata/fuzz of its package, and

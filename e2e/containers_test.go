@@ -84,15 +84,15 @@ func (c *cluster) forward() {
 			c.t.Errorf("status %d", res.StatusCode)
 		}
 	}
-	if !strings.Contains(errs.String(), "of this machine is in use") {
-		c.t.Errorf("it does not say why it listens at %s: %s", local, errs.String())
-	}
 	c.must("stop", "--wait", id)
 	if _, err := http.Get("http://" + local + "/healthz"); err == nil {
 		c.t.Error("it answers after its end")
 	}
 	if err := cmd.Wait(); err == nil || !strings.Contains(errs.String(), "does not run any more") {
 		c.t.Errorf("port-forward ends with %v: %s", err, errs.String())
+	}
+	if !strings.Contains(errs.String(), "of this machine is in use") {
+		c.t.Errorf("it does not say why it listens at %s: %s", local, errs.String())
 	}
 }
 

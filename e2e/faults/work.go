@@ -74,6 +74,8 @@ func (w *world) work(r *rand.Rand, n int) {
 		time.Sleep(time.Duration(r.IntN(600)) * time.Millisecond)
 		app := w.apps[r.IntN(len(w.apps))]
 		switch p := r.IntN(100); {
+		case p < 76 && w.changes && i%2 == 0:
+			w.change(r, app)
 		case p < 76:
 			w.ask(r, app, i)
 		case p < 82:
@@ -82,6 +84,17 @@ func (w *world) work(r *rand.Rand, n int) {
 			w.disturb(r, i)
 		}
 	}
+}
+
+// change evicts a task and stops it at once, so that a late copy of the first change may undo the
+// second.
+func (w *world) change(r *rand.Rand, a *application) {
+	w.with(r, a.ns, controlplane.Tasks, func(id string) {
+		a.ask("evict "+id, func(ctx context.Context, c *esl.Client) error { return c.Evict(ctx, id, 0) })
+		a.ask("stop "+id, func(ctx context.Context, c *esl.Client) error {
+			return c.Stop(ctx, id, controlplane.StopOptions{Reason: "enough", Grace: time.Second})
+		})
+	})
 }
 
 // ask makes an application do something.

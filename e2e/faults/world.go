@@ -31,6 +31,8 @@ type Config struct {
 	Seed uint64
 	// Steps is the number of steps of the workload; 0 means the default.
 	Steps int
+	// Changes makes every second request of an application two changes of one task.
+	Changes bool
 	// Dir is an empty directory for the state of the agents.
 	Dir string
 	// Log receives what the components log; nil discards it.
@@ -72,6 +74,7 @@ type world struct {
 	machines  []*machine
 	apps      []*application
 	unguarded func(string, controlplane.Compare) bool
+	changes   bool
 
 	mu       sync.Mutex
 	quiet    bool
@@ -85,7 +88,7 @@ type world struct {
 func Run(cfg Config) Result {
 	w := &world{
 		seed: cfg.Seed, dir: cfg.Dir, log: cfg.Log, began: time.Now(), store: memstore.New(memstore.WithQuota(64 << 20)),
-		checker: audit.NewChecker(), unguarded: cfg.Unguarded,
+		checker: audit.NewChecker(), unguarded: cfg.Unguarded, changes: cfg.Changes,
 	}
 	if w.log == nil {
 		w.log = zap.NewNop()

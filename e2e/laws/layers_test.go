@@ -113,6 +113,7 @@ func banned() map[string][]string {
 
 // pkg is a package as go list describes it.
 type pkg struct {
+	Name         string
 	ImportPath   string
 	Imports      []string
 	TestImports  []string
@@ -123,7 +124,7 @@ type pkg struct {
 // list returns the packages of the module, and the paths of all their dependencies.
 func list(t *testing.T) (own []pkg, all []string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=Name,ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
 	cmd.Dir = root
 	var problems bytes.Buffer
 	cmd.Stderr = &problems
