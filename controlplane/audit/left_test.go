@@ -84,6 +84,34 @@ put tasks/d/b {"Session": "s"}
 put status/d/b {"Phase": "succeeded"}
 put tasks/d/c {"Session": "s", "Job": "j"}
 `},
+		"a visible task of a session that ended": {script: `
+put tasks/d/a {"Session": "s", "Job": "j"}
+put jobs/d/j {"Tasks": 1}
+`, want: []string{"task d/a"}},
+		"of an owner of the same name elsewhere": {script: `
+put tasks/e/a {}
+put sessions/e/s {}
+put resources/d/x/* {"Lifetime": "task", "Owner": "a"}
+put resources/d/y/* {"Lifetime": "session", "Owner": "s"}
+`, want: []string{"resource d/x/*", "resource d/y/*"}},
+		"of a job with one task that waits": {script: `
+put tasks/d/a {"Job": "j"}
+put tasks/d/b {"Job": "j"}
+put status/d/b {"Phase": "cancelled", "Reason": "x"}
+put jobs/d/j {"Tasks": 2}
+put resources/d/x/+ {"Lifetime": "job", "Owner": "j"}
+`},
+		"of an owner that only a status or grant recalls": {script: `
+put status/d/a {"Phase": "succeeded"}
+put grants/d/r {"Phase": "releasing"}
+put resources/d/x/* {"Lifetime": "task", "Owner": "a"}
+put resources/d/y/* {"Lifetime": "reservation", "Owner": "r"}
+`, want: []string{"resource d/x/*", "resource d/y/*"}},
+		"of a node that is not alive": {script: `
+put nodes/n1 {}
+put resources/d/x/n1 {"Capacity": 1000, "NodeSession": 2}
+put provided/d/z/n1 {"Amount": 1000, "NodeSession": 2}
+`, want: []string{"provided d/z/n1", "resource d/x/n1"}},
 	}
 }
 
