@@ -1,0 +1,159 @@
+package match
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// TestIndexFollowsRooms checks, over nodes that join, leave and change, that the index never says
+// less than a node has: a search passes every node that fits. What it knows fully has the score of
+// the room.
+func TestIndexFollowsRooms(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var x Index
+		var rooms []*Room
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch step := rapid.IntRange(0, 5).Draw(t, "step"); {
+			case step == 0 || len(rooms) == 0:
+				_, v, n := drawPlain(t)
+				n.Alive.V = &types.Alive{}
+				if rapid.IntRange(0, 4).Draw(t, "cordon") == 0 {
+					n.Alive.V = nil // takes nothing
+				}
+				r := On(v, n)
+				rooms = append(rooms, &r)
+				x.Grow()
+				x.AddColumns(n.Info.V)
+				x.SetAll(len(rooms)-1, &r)
+			case step == 1:
+				at := rapid.IntRange(0, len(rooms)-1).Draw(t, "leaves")
+				x.Remove(at)
+				last := len(rooms) - 1
+				rooms[at], rooms = rooms[last], rooms[:last]
+			case step == 2:
+				at := rapid.IntRange(0, len(rooms)-1).Draw(t, "locked")
+				x.SetLocked(at, !x.Locked(at))
+			default:
+				at := rapid.IntRange(0, len(rooms)-1).Draw(t, "takes")
+				if need := drawNeed(t); rooms[at].Fits([]cluster.Need{need}) {
+					rooms[at].Take([]cluster.Need{need})
+					x.Set(at, need.ID, rooms[at])
+				}
+			}
+			checkIndex(t, &x, rooms, []cluster.Need{drawNeed(t)})
+		}
+	})
+}
+
+// checkIndex compares an index with rooms, and with what the room of each node says of needs.
+func checkIndex(t *rapid.T, x *Index, rooms []*Room, needs []cluster.Need) {
+	t.Helper()
+	filters := x.Filters(needs, nil)
+	asks, known := x.Asks(needs, nil)
+	for at, r := range rooms {
+		if err := x.Check(at, r); err != nil {
+			t.Fatalf("node %d: %v", at, err)
+		}
+		fits := r.Node.Eligible() && r.Fits(needs)
+		if fits && (!Passes(filters, at) || Next(filters, at, len(rooms)) != at) {
+			t.Fatalf("node %d of %d is skipped, though %+v fits", at, len(rooms), needs)
+		}
+		if !fits && Passes(filters, at) && needs[0].ID == types.CPU && x.Has(types.CPU) {
+			t.Fatalf("node %d passes, though %+v does not fit", at, needs)
+		}
+		if !fits || !known {
+			continue
+		}
+		if got, want := x.Score(asks, at), r.Score(needs); got != want {
+			t.Fatalf("node %d has score %+v in the index, %+v by itself", at, got, want)
+		}
+	}
+}
+
+// TestIndexIsBounded checks needs that the index does not know, and that it ignores the resources
+// beyond its columns.
+func TestIndexIsBounded(t *testing.T) {
+	var x Index
+	x.Grow()
+	n := &types.Node{}
+	for i := range maxColumns + 3 {
+		n.Capacity = append(n.Capacity, types.Request{Name: fmt.Sprintf("acme.com/r%02d", i), Amount: 1000})
+	}
+	x.AddColumns(n)
+	x.AddColumns(n)
+	if len(x.columns) != maxColumns || !x.Has("acme.com/r15") || x.Has("acme.com/r16") {
+		t.Errorf("%d columns", len(x.columns))
+	}
+	if got := x.Filters([]cluster.Need{need("acme.com/r16", 1), need("d:x", 1)}, nil); len(got) != 0 {
+		t.Errorf("%d filters of what the index does not know", len(got))
+	}
+	for _, needs := range [][]cluster.Need{nil, {need("acme.com/r16", 1)}, {need("acme.com/r00", 1), need("d:x", 1)}, {{ID: "acme.com/r00", Amount: 1, Devices: &types.DeviceRequest{}}}} {
+		if _, ok := x.Asks(needs, nil); ok {
+			t.Errorf("the index knows all of %+v", needs)
+		}
+	}
+	if _, ok := x.Asks([]cluster.Need{need("acme.com/r00", 5000)}, nil); !ok {
+		t.Error("the index does not know what it has")
+	}
+	if Next(x.Filters([]cluster.Need{need("acme.com/r00", 1)}, nil), 0, 1) != 1 || Next(nil, 3, 7) != 3 {
+		t.Error("a node without an entry is found, or one is skipped that nothing is required of")
+	}
+}
+
+// TestOverlays checks what a decision brings, ends and grants on a node, before it is stored.
+func TestOverlays(t *testing.T) {
+	v := world(t, devicesScript+`
+put tasks/d/a {"Provides": [{"Name": "co", "Amount": 1000, "When": "bound"}]}
+
+put bindings/n1/d/a/1 {"Session": $(alive/n1), "Provides": [{"Name": "co", "Amount": 1000, "When": "bound"}]}
+`)
+	n := v.Nodes["n1"]
+	var ended []*cluster.Binding
+	for _, b := range n.Bindings {
+		ended = append(ended, b)
+	}
+	grant := &types.Grant{Phase: types.Granted, Nodes: []types.GrantNode{{Node: "n1", Holds: []types.Holding{{Resource: "gpu", Amount: 500, Devices: []types.DeviceShare{{ID: "g3", Share: 500}}}}}}}
+	free := func(o Overlay, id types.ResourceID) types.Quantity {
+		r := Over(v, n, o)
+		q, _ := r.Free(id)
+		return q
+	}
+	for name, c := range map[string]struct{ got, want types.Quantity }{
+		"as stored":      {free(Overlay{}, "cpu"), 1000},
+		"provided":       {free(Overlay{}, "d:co"), 1000},
+		"ended":          {free(Overlay{Ended: ended}, "d:co"), 0},
+		"offered":        {free(Overlay{Offered: map[types.ResourceID]types.Quantity{"d:co": 500}}, "d:co"), 1500},
+		"offered, ended": {free(Overlay{Ended: ended, Offered: map[types.ResourceID]types.Quantity{"d:co": 500}}, "d:co"), 500},
+		"offered, new":   {free(Overlay{Offered: map[types.ResourceID]types.Quantity{"d:new": 500}}, "d:new"), 500},
+		"nothing in use": {free(Overlay{Allocated: &types.Allocated{}}, "cpu"), 4000},
+		"full":           {free(Overlay{Allocated: &types.Allocated{Holds: make([]types.Holding, types.MaxHeld)}}, "cpu"), 0},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %d are free, want %d", name, c.got, c.want)
+		}
+	}
+	granted := Over(v, n, Overlay{Granted: map[cluster.ID]*types.Grant{{Namespace: "d", ID: "r"}: grant}, Offered: map[types.ResourceID]types.Quantity{"d:gpu@q": 1}})
+	if slots := granted.Slots("d:gpu@r", nil); len(slots) != 1 || slots[0].ID != "g3" || slots[0].Capacity != 500 || slots[0].Device == nil {
+		t.Errorf("%+v", slots)
+	}
+	if slots := granted.Slots("d:gpu@q", nil); len(slots) != 0 {
+		t.Errorf("%+v", slots)
+	}
+	bound := Over(v, n, Overlay{Bound: 2})
+	if bound.Tasks() != 3 {
+		t.Errorf("%d tasks", bound.Tasks())
+	}
+	// An amount below 0 is capacity that goes with its provider.
+	r := On(v, n)
+	if r.Return([]types.Holding{{Resource: "d:co", Amount: -1000}, {Resource: "d:slots", Amount: 5, Cluster: true}}); r.Tasks() != 1 {
+		t.Errorf("%d tasks", r.Tasks())
+	}
+	if q, _ := r.Free("d:co"); q != 0 {
+		t.Errorf("%d are free without the provider", q)
+	}
+}
