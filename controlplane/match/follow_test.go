@@ -55,6 +55,9 @@ func checkIndex(t *rapid.T, x *Index, rooms []*Room, needs []cluster.Need) {
 	t.Helper()
 	filters := x.Filters(needs, nil)
 	asks, known := x.Asks(needs, nil)
+	if need := needs[0]; !known && x.Has(need.ID) && need.Devices == nil && (need.ID == types.CPU || need.Amount <= Whole) {
+		t.Fatalf("the index does not know all of %+v", needs)
+	}
 	for at, r := range rooms {
 		if err := x.Check(at, r); err != nil {
 			t.Fatalf("node %d: %v", at, err)
@@ -63,7 +66,7 @@ func checkIndex(t *rapid.T, x *Index, rooms []*Room, needs []cluster.Need) {
 		if fits && (!Passes(filters, at) || Next(filters, at, len(rooms)) != at) {
 			t.Fatalf("node %d of %d is skipped, though %+v fits", at, len(rooms), needs)
 		}
-		if !fits && Passes(filters, at) && needs[0].ID == types.CPU && x.Has(types.CPU) {
+		if need := needs[0]; !fits && Passes(filters, at) && x.Has(need.ID) && need.Devices == nil && (need.ID == types.CPU || need.Amount < Whole || need.Amount%Whole == 0) {
 			t.Fatalf("node %d passes, though %+v does not fit", at, needs)
 		}
 		if !fits || !known {
@@ -138,10 +141,22 @@ put bindings/n1/d/a/1 {"Session": $(alive/n1), "Provides": [{"Name": "co", "Amou
 		}
 	}
 	granted := Over(v, n, Overlay{Granted: map[cluster.ID]*types.Grant{{Namespace: "d", ID: "r"}: grant}, Offered: map[types.ResourceID]types.Quantity{"d:gpu@q": 1}})
-	if slots := granted.Slots("d:gpu@r", nil); len(slots) != 1 || slots[0].ID != "g3" || slots[0].Capacity != 500 || slots[0].Device == nil {
+	if slots := granted.Slots("d:gpu@r", nil); len(slots) != 1 || slots[0].ID != "g3" || slots[0].Capacity != 500 || slots[0].Device == nil || slots[0].Device.ID != "g3" {
 		t.Errorf("%+v", slots)
 	}
 	if slots := granted.Slots("d:gpu@q", nil); len(slots) != 0 {
+		t.Errorf("%+v", slots)
+	}
+	// A grant with a device that its node no longer lists, with one of another resource, and a port.
+	grant.Nodes[0].Holds = []types.Holding{
+		{Resource: "acme.com/x", Amount: 1000, Devices: []types.DeviceShare{{ID: "x0", Share: 1000}}},
+		{Resource: "gpu", Amount: 2000, Devices: []types.DeviceShare{{ID: "g3", Share: 1000}, {ID: "g9", Share: 1000}}},
+		{Resource: "port", Amount: 1000, Devices: []types.DeviceShare{{ID: "100", Share: 1000}}},
+	}
+	if slots := granted.Slots("d:gpu@r", nil); len(slots) != 2 || slots[0].Capacity != Whole || slots[1].ID != "g9" || slots[1].Capacity != 0 {
+		t.Errorf("%+v", slots)
+	}
+	if slots := granted.Slots("d:port@r", nil); len(slots) != 1 || slots[0].Capacity != Whole {
 		t.Errorf("%+v", slots)
 	}
 	bound := Over(v, n, Overlay{Bound: 2})
@@ -155,5 +170,33 @@ put bindings/n1/d/a/1 {"Session": $(alive/n1), "Provides": [{"Name": "co", "Amou
 	}
 	if q, _ := r.Free("d:co"); q != 0 {
 		t.Errorf("%d are free without the provider", q)
+	}
+}
+
+// TestPortsFree checks that a port has one holder, under its number or as a port of the range.
+func TestPortsFree(t *testing.T) {
+	v := world(t, devicesScript)
+	r := On(v, v.Nodes["n1"])
+	r.Hold([]types.Holding{{Resource: "port/102", Amount: Whole}})
+	inRange := func(ids ...string) types.Holding {
+		h := types.Holding{Resource: types.Port}
+		for _, id := range ids {
+			h.Devices = append(h.Devices, types.DeviceShare{ID: id, Share: Whole})
+		}
+		return h
+	}
+	for _, c := range []struct {
+		h    types.Holding
+		want bool
+	}{
+		{types.Holding{Resource: "port/100"}, true}, {types.Holding{Resource: "port/101"}, false}, {types.Holding{Resource: "port/10"}, true},
+		{inRange("100"), true}, {inRange("102"), false}, {inRange("100", "102"), false}, {inRange("1"), true}, {inRange(), true}, {types.Holding{Resource: "cpu"}, true},
+	} {
+		if got := r.PortsFree(c.h); got != c.want {
+			t.Errorf("%+v: free %t", c.h, got)
+		}
+	}
+	if got := fmt.Sprint(r.PickDevices(need(types.Port, Whole))); got != "[{100 1000}]" || r.PickDevices(need(types.Port, 2*Whole)) != nil {
+		t.Errorf("%s is left", got)
 	}
 }
