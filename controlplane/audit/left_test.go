@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,15 +14,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// leftTests are states with the objects left behind.
-func leftTests() map[string]struct {
+// leftTest is a state with the objects left behind.
+type leftTest struct {
 	script string
 	want   []string
-} {
-	return map[string]struct {
-		script string
-		want   []string
-	}{
+}
+
+// leftTests are states of all kinds of objects.
+func leftTests() map[string]leftTest {
+	return map[string]leftTest{
 		"what ends with nothing stays": {script: `
 put resources/d/x/* {"Capacity": 1000}
 put reservations/d/r {}
@@ -84,6 +85,12 @@ put tasks/d/b {"Session": "s"}
 put status/d/b {"Phase": "succeeded"}
 put tasks/d/c {"Session": "s", "Job": "j"}
 `},
+	}
+}
+
+// ownerTests are states in which an owner is hard to tell from another, or from none.
+func ownerTests() map[string]leftTest {
+	return map[string]leftTest{
 		"a visible task of a session that ended": {script: `
 put tasks/d/a {"Session": "s", "Job": "j"}
 put jobs/d/j {"Tasks": 1}
@@ -116,7 +123,9 @@ put provided/d/z/n1 {"Amount": 1000, "NodeSession": 2}
 }
 
 func TestLeft(t *testing.T) {
-	for name, test := range leftTests() {
+	tests := leftTests()
+	maps.Copy(tests, ownerTests())
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			steps, err := audittest.Parse(test.script)
 			if err != nil {

@@ -116,10 +116,7 @@ put tasks/d/a {"Provides": [{"Name": "co", "Amount": 1000, "When": "bound"}]}
 put bindings/n1/d/a/1 {"Session": $(alive/n1), "Provides": [{"Name": "co", "Amount": 1000, "When": "bound"}]}
 `)
 	n := v.Nodes["n1"]
-	var ended []*cluster.Binding
-	for _, b := range n.Bindings {
-		ended = append(ended, b)
-	}
+	ended := n.Bindings
 	grant := &types.Grant{Phase: types.Granted, Nodes: []types.GrantNode{{Node: "n1", Holds: []types.Holding{{Resource: "gpu", Amount: 500, Devices: []types.DeviceShare{{ID: "g3", Share: 500}}}}}}}
 	free := func(o Overlay, id types.ResourceID) types.Quantity {
 		r := Over(v, n, o)
