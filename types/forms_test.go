@@ -109,6 +109,16 @@ func TestNamespacesOfTasks(t *testing.T) {
 		"requests.a b:slots: ", "requests.admin:s/x: ", "requests.slots: 0 is not positive", "quotas[0].pool: is empty", "pids: -1", "budget.priority: ")
 }
 
+// TestDefaultsOfNamespaces checks which resources may have a default.
+func TestDefaultsOfNamespaces(t *testing.T) {
+	if err := (&Namespace{Defaults: Requests{{"cpu", 1}, {"disk", 1}, {"memory", 1}}, Budget: &Budget{}}).Validate(); err != nil {
+		t.Error(err)
+	}
+	refusal(t, (&Namespace{Defaults: Requests{{"gpu", 1}, {"cpu", 0}}}).Validate(), "defaults.gpu: only cpu, memory and disk have defaults", "defaults.cpu: 0 is not positive")
+	refusal(t, (&Namespace{Defaults: Requests{{"cpu", 1}, {"disk", 1}, {"gpu", 1}, {"memory", 1}}}).Validate(), "defaults: has 4: at most 3 are allowed")
+	refusal(t, (&Namespace{Requests: many(MaxRequests + 1), Quotas: make([]Quota, MaxQuotas+1)}).Validate(), "requests: has 101", "quotas: has ")
+}
+
 // TestBindCompares counts the compares of the largest alternative.
 func TestBindCompares(t *testing.T) {
 	for _, c := range []struct {
@@ -165,6 +175,19 @@ func TestHoldingsAtTheBound(t *testing.T) {
 	a.Return(Holding{Resource: "cpu", Amount: 5})
 	if a.Return(Holding{Resource: "gpu", Amount: 1000, Devices: []DeviceShare{{"g0", 1000}}}); a.Full("d:x") || len(a.Holds) != MaxHeld-1 {
 		t.Errorf("%d are held", len(a.Holds))
+	}
+	// A resource stays while its amount or one of its devices is in use.
+	var c Allocated
+	c.Take(Holding{Resource: "cpu"})
+	c.Take(Holding{Resource: "gpu", Devices: []DeviceShare{{"g0", 5}}})
+	c.Take(Holding{Resource: "gpu", Amount: 3})
+	c.Return(Holding{Resource: "gpu", Amount: 3})
+	if c.Of("gpu") != 0 || len(c.DevicesOf("gpu")) != 1 || len(c.Holds) != 1 {
+		t.Errorf("%+v", c.Holds)
+	}
+	c.Return(Holding{Resource: "gpu", Amount: -2, Devices: []DeviceShare{{"g0", 5}}})
+	if c.Of("gpu") != 2 || len(c.DevicesOf("gpu")) != 0 {
+		t.Errorf("%+v", c.Holds)
 	}
 	b := Binding{Holds: []Holding{{Resource: "cpu", Devices: []DeviceShare{{"7", 1000}}}, {Resource: "port", Devices: []DeviceShare{{"9000", 1000}, {"x", 1000}, {"80", 1000}}}, {Resource: "d:port@r", Devices: []DeviceShare{{"443", 1000}}}}}
 	if got := b.Ports(); !slices.Equal(got, []int{80, 443, 9000}) || (&Binding{}).Ports() != nil {
