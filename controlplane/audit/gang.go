@@ -263,7 +263,28 @@ func (s *state) grantedWhereEligible(r *reservation, eligible, devices finder) {
 		s.rises(n, before, at.Holds, func(rise) { rises = true })
 		if rises {
 			s.nodeEligible(n, moment{at: s.revision, now: true}, r.object(), eligible)
+			if !isAt(was, at.Node) {
+				s.bundlesPlaced(r, n, eligible)
+			}
 			s.deviceGiven(n, before, at.Holds, r.object(), devices)
+		}
+	}
+}
+
+// bundlesPlaced finds bundles on a node that is not where they request. After that the labels of the
+// node may change.
+func (s *state) bundlesPlaced(r *reservation, n *node, found finder) {
+	if !r.current() || n.info.V == nil {
+		return
+	}
+	for i, b := range r.info.V.Bundles {
+		if i >= len(r.grant.V.Bundles) || r.grant.V.Bundles[i] != n.name {
+			continue
+		}
+		for _, x := range b.Requests {
+			if rid := types.Resolve(r.id.ns, x.Name); rid.IsPlacement() && !n.isAt(rid) {
+				found(r.object(), "bundle %d is on node %s, and not on %s, which it requests", i, n.name, rid)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,15 +14,15 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// leftTests are states with the objects left behind.
-func leftTests() map[string]struct {
+// leftTest is a state with the objects left behind.
+type leftTest struct {
 	script string
 	want   []string
-} {
-	return map[string]struct {
-		script string
-		want   []string
-	}{
+}
+
+// leftTests are states of all kinds of objects.
+func leftTests() map[string]leftTest {
+	return map[string]leftTest{
 		"what ends with nothing stays": {script: `
 put resources/d/x/* {"Capacity": 1000}
 put reservations/d/r {}
@@ -87,8 +88,44 @@ put tasks/d/c {"Session": "s", "Job": "j"}
 	}
 }
 
+// ownerTests are states in which an owner is hard to tell from another, or from none.
+func ownerTests() map[string]leftTest {
+	return map[string]leftTest{
+		"a visible task of a session that ended": {script: `
+put tasks/d/a {"Session": "s", "Job": "j"}
+put jobs/d/j {"Tasks": 1}
+`, want: []string{"task d/a"}},
+		"of an owner of the same name elsewhere": {script: `
+put tasks/e/a {}
+put sessions/e/s {}
+put resources/d/x/* {"Lifetime": "task", "Owner": "a"}
+put resources/d/y/* {"Lifetime": "session", "Owner": "s"}
+`, want: []string{"resource d/x/*", "resource d/y/*"}},
+		"of a job with one task that waits": {script: `
+put tasks/d/a {"Job": "j"}
+put tasks/d/b {"Job": "j"}
+put status/d/b {"Phase": "cancelled", "Reason": "x"}
+put jobs/d/j {"Tasks": 2}
+put resources/d/x/+ {"Lifetime": "job", "Owner": "j"}
+`},
+		"of an owner that only a status or grant recalls": {script: `
+put status/d/a {"Phase": "succeeded"}
+put grants/d/r {"Phase": "releasing"}
+put resources/d/x/* {"Lifetime": "task", "Owner": "a"}
+put resources/d/y/* {"Lifetime": "reservation", "Owner": "r"}
+`, want: []string{"resource d/x/*", "resource d/y/*"}},
+		"of a node that is not alive": {script: `
+put nodes/n1 {}
+put resources/d/x/n1 {"Capacity": 1000, "NodeSession": 2}
+put provided/d/z/n1 {"Amount": 1000, "NodeSession": 2}
+`, want: []string{"provided d/z/n1", "resource d/x/n1"}},
+	}
+}
+
 func TestLeft(t *testing.T) {
-	for name, test := range leftTests() {
+	tests := leftTests()
+	maps.Copy(tests, ownerTests())
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			steps, err := audittest.Parse(test.script)
 			if err != nil {

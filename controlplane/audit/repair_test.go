@@ -58,6 +58,8 @@ func TestRepair(t *testing.T) {
 		"status/d/b":        {"ends task d/b as failed", "the scheduler", nil},
 		"status/d/unknown":  {"removes the key", "the scheduler", nil},
 		"bindings/n1/d/x/7": {"removes the key", "the scheduler", nil},
+		"bindings/n1/d/a/7": {"removes the key", "the scheduler", nil},
+		"bindings/n2/d/a/1": {"removes the key", "the scheduler", nil},
 		"resources/d/y/+":   {"removes the key", "the application", nil},
 		"cordons/n1":        {"removes the key", "the administrator", nil},
 		"tasks/d/..":        {"removes the key", "a program other than Escher", nil},

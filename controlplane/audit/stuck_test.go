@@ -36,6 +36,21 @@ put grants/d/r {"Phase": "collecting", "Reservation": $(reservations/d/r), "Bund
 		"a part that is collected": {`put tasks/d/a {"Requests": {"cpu": "4"}, "Accumulate": true, "Later": {"Collect": {"On": ["n1"]}}}
 
 put grants/d/a {"Phase": "collecting", "Task": $(tasks/d/a), "Bundles": ["n1"], "Nodes": [{"Node": "n1", "Holds": [{"Resource": "cpu", "Amount": 1}]}]}`, nil},
+		"a report of an earlier binding": {bound + `put reports/n1/d/a/1 {"Phase": "exited", "Binding": 1}`, nil},
+		"a stop of an ended task": {"put tasks/d/a {}\n\n" + `put tasks/d/a {"Stop": {"Reason": "x"}}
+put status/d/a {"Phase": "cancelled", "Reason": "x"}`, nil},
+		"an eviction of an earlier attempt": {bound + `put tasks/d/a {"Evict": 2}`, nil},
+		"an eviction that is told": {bound + "put tasks/d/a {\"Evict\": 1}\n\n" +
+			`put bindings/n1/d/a/1 {"Session": $(alive/n1), "Stop": {"Evicted": true}}`, nil},
+		"a part of a task that is gone":        {`put grants/d/a {"Phase": "collecting", "Task": 1, "Bundles": ["n1"], "Nodes": [{"Node": "n1", "Holds": [{"Resource": "cpu", "Amount": 1}]}]}`, []string{"Progress grant d/a"}},
+		"a part of a reservation that is gone": {`put grants/d/r {"Phase": "collecting", "Reservation": 1, "Bundles": ["n1"], "Nodes": [{"Node": "n1", "Holds": [{"Resource": "cpu", "Amount": 1}]}]}`, []string{"Progress grant d/r"}},
+		"a part that is returned": {`put reservations/d/r {"Bundles": [{"requests": {"cpu": "1"}}], "Accumulate": true}
+
+put grants/d/r {"Phase": "collecting", "Reservation": $(reservations/d/r), "Bundles": ["n1"], "Nodes": [{"Node": "n1"}]}`, nil},
+		"a releasing grant that a task draws on": {bound + `put grants/d/r {"Phase": "releasing", "Nodes": [{"Node": "n1", "Holds": [{"Resource": "cpu", "Amount": 1000}]}]}
+put bindings/n1/d/b/1 {"Session": $(alive/n1), "Holds": [{"Resource": "d:cpu@r", "Amount": 1}]}`, nil},
+		"a releasing grant that a task draws another resource of": {bound + `put grants/d/r {"Phase": "releasing", "Nodes": [{"Node": "n1", "Holds": [{"Resource": "cpu", "Amount": 1000}]}]}
+put bindings/n1/d/b/1 {"Session": $(alive/n1), "Holds": [{"Resource": "d:memory@r", "Amount": 1}]}`, []string{"Progress grant d/r"}},
 		"a grant that nothing draws on": {`put grants/d/r {"Phase": "releasing", "Reservation": 1}`, []string{"Progress grant d/r"}},
 	} {
 		t.Run(name, func(t *testing.T) {

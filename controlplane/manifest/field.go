@@ -104,7 +104,8 @@ const NamePattern = `[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?`
 
 // textOf returns the kind of texts for a name in a tag: a name, as of jobs; a word, which is a name
 // without dots; the value or key of a label; a path of words; a resource of an application; a
-// physical one; a physical one that can be shared; a requested one; one made of devices; another
+// physical one; a physical one that can be shared; a requested one; a requested one, with or without a namespace; one
+// made of devices; another
 // party's policy; an absolute or empty path; an image; a limit of processes; a setting of the
 // environment; a script; a non-empty text.
 func textOf(kind string) texts {
@@ -114,6 +115,7 @@ func textOf(kind string) texts {
 		foreign  = `[A-Za-z0-9][A-Za-z0-9._-]*\.[A-Za-z0-9._-]*[A-Za-z0-9]/` + name
 		part     = `[a-z0-9]([a-z0-9.-]*[a-z0-9])?`
 		physical = `^(cpu|memory|disk|gpu|port)$|/`
+		request  = "((" + name + "|" + foreign + "|port/[0-9]+)(@" + name + ")?|(node|rack|zone)/" + name + ")"
 	)
 	switch kind {
 	case "name":
@@ -133,7 +135,9 @@ func textOf(kind string) texts {
 	case "shared":
 		return texts{pattern: physical, except: []string{"port"}}
 	case "request":
-		return texts{pattern: "^((" + name + "|" + foreign + "|port/[0-9]+)(@" + name + ")?|(node|rack|zone)/" + name + ")$"}
+		return texts{pattern: "^" + request + "$"}
+	case "full-request":
+		return texts{pattern: "^(" + name + ":)?" + request + "$"}
 	case "device":
 		return texts{pattern: "^(gpu|" + foreign + ")(@" + name + ")?$"}
 	case "foreign":

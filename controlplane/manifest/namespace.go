@@ -14,7 +14,7 @@ type Namespace struct {
 	Budget   *Budget           `json:"budget,omitempty" desc:"what its applications may use"`
 	Defaults types.Requests    `json:"defaults,omitempty" desc:"cpu, memory and disk of each task that requests none of it"`
 	Pids     int               `json:"pids,omitempty" desc:"how many processes and threads a task without its own limit may have; the node's default if it is left out" min:"0"`
-	Requests types.Requests    `json:"requests,omitempty" desc:"what is added to the requests of each task"`
+	Requests types.Requests    `json:"requests,omitempty" desc:"what is added to the requests of each task" keys:"full-request"`
 	Quotas   map[string]string `json:"quotas,omitempty" desc:"by resource, the pool that requests of it draw on, with its namespace"`
 }
 

@@ -65,7 +65,8 @@ func (p Policies) present(name string, with *yaml.Node) (present string, fields 
 		notice = fmt.Sprintf("policy %s is called %s now", name, present)
 		out.Content = slices.Clone(with.Content)
 		has := func(field string) bool { return keyAt(with, field) >= 0 }
-		for field, was := range former.Fields {
+		for _, field := range slices.Sorted(maps.Keys(former.Fields)) {
+			was := former.Fields[field]
 			if field != was {
 				notice += fmt.Sprintf(", and its field %s is called %s", was, field)
 			}
