@@ -33,6 +33,7 @@ func TestShapeTexts(t *testing.T) {
 		task(types.Task{Devices: gpus()}),
 		task(types.Task{Devices: gpus("A", "B")}),
 		task(types.Task{Devices: gpus("A,1:B")}),
+		task(types.Task{Devices: gpus("A,B")}),
 		task(types.Task{Devices: gpus("A1:B")}),
 		task(types.Task{Devices: gpus("A>0~")}),
 		task(types.Task{Devices: []types.DeviceRequest{{Resource: "gpu", MinMemory: 1}}}),

@@ -76,6 +76,13 @@ func TestFindLacks(t *testing.T) {
 	all, d := registered(t, 3, Spread)
 	all.view.Nodes["n001"].Info.V.Labels = []types.Label{{Name: "zone", Value: "z1"}, {Name: "zone", Value: "z1"}, {Name: "color", Value: "red"}}
 	all.Relabel(all.view.Nodes["n001"])
+	for name, capacity := range map[string]types.Quantity{"n000": 1, "n001": 5} {
+		kv := controlplane.KV{Key: controlplane.ResourceKey("a", "x", name), CreateRevision: 9, ModRevision: 9,
+			Value: types.Encode(1, &types.Resource{Capacity: capacity, NodeSession: all.view.Nodes[name].Session()})}
+		if _, _, err := all.view.Apply(controlplane.Event{KV: kv}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	take(all, d, map[string]types.Quantity{"n001": 800})
 	for name, test := range map[string]struct {
 		needs []cluster.Need
@@ -83,7 +90,10 @@ func TestFindLacks(t *testing.T) {
 		node  string
 	}{
 		"too much":                  {needs(1001), []types.ResourceID{grants.AnyNode, types.CPU}, ""},
-		"of a resource of no node":  {append(needs(1), cluster.Need{ID: "a:x", Amount: 1}), []types.ResourceID{"a:x"}, ""},
+		"of a resource of no node":  {append(needs(1), cluster.Need{ID: "a:y", Amount: 1}), []types.ResourceID{"a:y"}, ""},
+		"too much of a resource":    {append(needs(1), cluster.Need{ID: "a:x", Amount: 6}), []types.ResourceID{"a:x"}, ""},
+		"one here and one there":    {append(needs(500), cluster.Need{ID: "a:x", Amount: 2}), []types.ResourceID{grants.AnyNode, "a:x", types.CPU}, ""},
+		"where both are":            {append(needs(200), cluster.Need{ID: "a:x", Amount: 2}), nil, "n001"},
 		"on its node":               {append(needs(200), cluster.Need{ID: "node/n001", Amount: 1}), nil, "n001"},
 		"too much on its node":      {append(needs(201), cluster.Need{ID: "node/n001", Amount: 1}), []types.ResourceID{grants.AnyNode, types.CPU, "node/n001"}, ""},
 		"on a node that is unknown": {append(needs(1), cluster.Need{ID: "node/n009", Amount: 1}), []types.ResourceID{"node/n009"}, ""},
