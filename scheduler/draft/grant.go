@@ -13,7 +13,7 @@ import (
 // RoomForGang reports whether the draft has space for the grant of n bundles, each on its own node,
 // and for a task on each. A grant and its binds in one transaction write the allocations of the
 // nodes only once.
-func (d *Draft) RoomForGang(n int) bool { return d.Room(2+n*(nodeCompares+2), 2+3*n) }
+func (d *Draft) RoomForGang(n int) bool { return d.Room(3+n*(nodeCompares+2), 2+3*n) }
 
 // Grant writes the grant of a fully placed reservation; false when the draft lacks space for it and
 // for more further compares and operations.

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -17,21 +18,38 @@ type world struct {
 	status  *types.Status
 	binding *types.Binding
 	report  *types.Report
+	// more are further keys and values, from revision 7 on.
+	more []any
 }
 
 // attempt returns the attempt after a change of what is stored.
 func attempt(t *testing.T, change func(*world)) (*cluster.Task, *cluster.Binding) {
 	t.Helper()
+	_, x, b := stored(t, change)
+	return x, b
+}
+
+// stored is attempt, with its view.
+func stored(t *testing.T, change func(*world)) (*cluster.View, *cluster.Task, *cluster.Binding) {
+	t.Helper()
 	w := world{
 		&types.Alive{}, &types.Task{Requests: schedulertest.Vector(100, 0)}, &types.Status{Phase: types.Running, Node: "n1", Attempt: 1},
-		&types.Binding{Session: 2}, &types.Report{Binding: 5, Phase: types.ReportRunning},
+		&types.Binding{Session: 2}, &types.Report{Binding: 5, Phase: types.ReportRunning}, nil,
 	}
 	change(&w)
-	v := schedulertest.Snapshot(t, controlplane.NodeKey("n1"), &types.Node{Capacity: schedulertest.Vector(1000, 0)}, controlplane.AliveKey("n1"), &types.Alive{},
-		controlplane.TaskKey("a", "t"), w.task, controlplane.StatusKey("a", "t"), w.status,
-		controlplane.BindingKey("n1", "a", "t", 1), w.binding, controlplane.ReportKey("n1", "a", "t", 1), w.report)
-	if w.alive == nil {
-		if _, _, err := v.Apply(controlplane.Event{Delete: true, KV: controlplane.KV{Key: controlplane.AliveKey("n1"), ModRevision: 7}}); err != nil {
+	kvs := []any{
+		controlplane.NodeKey("n1"), &types.Node{Capacity: schedulertest.Vector(1000, 0)}, controlplane.AliveKey("n1"), &types.Alive{},
+		controlplane.TaskKey("a", "t"), cmp.Or(w.task, &types.Task{}), controlplane.StatusKey("a", "t"), w.status,
+		controlplane.BindingKey("n1", "a", "t", 1), w.binding, controlplane.ReportKey("n1", "a", "t", 1), cmp.Or(w.report, &types.Report{Phase: types.ReportRunning}),
+	}
+	v := schedulertest.Snapshot(t, append(kvs, w.more...)...)
+	for key, there := range map[string]bool{
+		controlplane.AliveKey("n1"): w.alive != nil, controlplane.TaskKey("a", "t"): w.task != nil, controlplane.ReportKey("n1", "a", "t", 1): w.report != nil,
+	} {
+		if there {
+			continue
+		}
+		if _, _, err := v.Apply(controlplane.Event{Delete: true, KV: controlplane.KV{Key: key, ModRevision: 100}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,7 +57,7 @@ func attempt(t *testing.T, change func(*world)) (*cluster.Task, *cluster.Binding
 	if len(x.Bindings) != 1 {
 		t.Fatalf("%d bindings", len(x.Bindings))
 	}
-	return x, x.Bindings[0]
+	return v, x, x.Bindings[0]
 }
 
 func TestActionFor(t *testing.T) {

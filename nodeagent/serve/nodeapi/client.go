@@ -226,6 +226,7 @@ var errLast = errors.New("this was the last line")
 func (c *Client) lines(res *http.Response, each func([]byte) error) error {
 	scanner := bufio.NewScanner(res.Body)
 	scanner.Buffer(nil, maxLine)
+	scanner.Split(wholeLine)
 	for scanner.Scan() {
 		if err := answer.Error(scanner.Bytes()); err != nil {
 			return err
@@ -238,6 +239,16 @@ func (c *Client) lines(res *http.Response, each func([]byte) error) error {
 		return c.broken(err)
 	}
 	return nil
+}
+
+// wholeLine is bufio.ScanLines for text whose last line ends, too: the rest of a line that broke off
+// is no line.
+func wholeLine(text []byte, atEOF bool) (advance int, line []byte, err error) {
+	advance, line, err = bufio.ScanLines(text, false)
+	if advance == 0 && atEOF && len(text) > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return advance, line, err
 }
 
 // broken returns the error for a missing or incomplete answer. It does not blame the agent if the
