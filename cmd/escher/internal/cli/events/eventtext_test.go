@@ -59,6 +59,7 @@ func TestStatusChanges(t *testing.T) {
 		{func(s *types.Status) { s.Health, s.Reason = types.Unhealthy, "no answer" }, "is unhealthy on n: no answer"},
 		{func(s *types.Status) { s.Reason = "" }, ""},
 		{func(s *types.Status) { s.Reason = "its disk is full" }, "running on n (attempt 1): its disk is full"},
+		{func(*types.Status) {}, ""},
 		{func(s *types.Status) { s.Attempt, s.Reason = 2, "" }, "running on n (attempt 2)"},
 	} {
 		x.change(&status)
