@@ -92,6 +92,8 @@ func TestUnconvertible(t *testing.T) {
 		"#!/bin/sh\n\x00":                 "f: contains a 0 byte",
 		"services: {a: {image: \"a b\"}}": "f: a value cannot be converted: correct it there: the result:",
 		"services: {a: {image: \"${TAG:?name a tag}\"}}":                          "f: line 1: the variable TAG is not set: set it: name a tag",
+		"services: {a: {image: \"${TAG:?}\"}}":                                    "f: line 1: the variable TAG is not set: set it",
+		"services: {a: {image: b, ulimits: {nofile: {soft: 10}}}}":                "f: a value cannot be converted: correct it there: the result:",
 		"services: {a: {image: \"${A!x}\"}}":                                      "f: line 1: ${A!x} is no variable",
 		"services: {a: {image: \"${A\"}}":                                         "f: line 1: \"${A\": the brace is not closed",
 		bomb + "services: {a: {image: a}}":                                        "f: is no compose file: it has no services, holds more than 100000 values",
@@ -100,7 +102,7 @@ func TestUnconvertible(t *testing.T) {
 		"#!/usr/bin/perl\n#SBATCH -N 1 -D /x\nprint 1\n":                          "f: is a script for perl: give it as a file",
 	} {
 		out, _, err := convert.File(input("f", text, nil))
-		if !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), says) {
+		if !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), says) || strings.HasSuffix(err.Error(), ": ") {
 			t.Errorf("%.80q:\ngot  %v\nwant %s\n%s", text, err, says, out)
 		}
 	}

@@ -94,7 +94,9 @@ func (s *service) setUpdate(e entry) {
 			s.update.set("order", u.value.Value)
 		case "monitor":
 			var d time.Duration
-			if d, err = time.ParseDuration(u.value.Value); err == nil && d > 0 {
+			if d, err = time.ParseDuration(u.value.Value); err != nil {
+				err = fmt.Errorf("%q is not a duration: write it such as 10s", u.value.Value)
+			} else if d > 0 {
 				s.update.set("healthy", durationText(d))
 			}
 		case "failure_action":

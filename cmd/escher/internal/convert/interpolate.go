@@ -112,7 +112,7 @@ func (v *variables) braced(name, rest string, depth int) (string, error) {
 	case operator[0] == '+':
 		return "", nil
 	case operator[0] == '?' && !set:
-		return "", fmt.Errorf("the variable %s is not set: set it: %s", name, word)
+		return "", fmt.Errorf("the variable %s is not set: %s", name, strings.TrimSuffix("set it: "+word, ": "))
 	case operator[0] == '-', operator[0] == '?':
 		return value, nil
 	}

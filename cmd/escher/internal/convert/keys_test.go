@@ -233,20 +233,25 @@ func TestKeys(t *testing.T) {
 // TestLackedKeys: a note names each key that Escher lacks.
 func TestLackedKeys(t *testing.T) {
 	checkKeys(t, map[string]string{
-		"depends_on: [b]":                       "services.a.depends_on.b is dropped",
-		"network_mode: host":                    "services.a.network_mode is dropped",
-		"extra_hosts: ['a:1.2.3.4']":            "services.a.extra_hosts is dropped",
-		"secrets: [k]":                          "services.a.secrets is dropped",
-		"devices: [/dev/fuse]":                  "services.a.devices is dropped",
-		"stdin_open: true":                      "services.a.stdin_open is dropped",
-		"sysctls: {a: 1}":                       "services.a.sysctls is dropped",
-		"mem_swappiness: 5":                     "services.a.mem_swappiness is dropped",
-		"extends: b":                            "services.a.extends is dropped",
-		"nosuch: 1":                             "services.a.nosuch is dropped",
-		"x-own: 1":                              "image: img\n",
-		"env_file: none.env":                    "env_file none.env is dropped",
-		"gpus: [{driver: nvidia, count: some}]": `gpus is dropped: "some" is not a number of GPUs`,
-		"ulimits: {nofile: {soft: 1, hard: 2}}": "ulimits: {nofile: \"1:2\"}\n",
+		"depends_on: [b]":                                        "services.a.depends_on.b is dropped",
+		"ulimits: {nofile: lots}":                                `services.a.ulimits is dropped: "lots" is not a whole number`,
+		"deploy: {update_config: {parallelism: 0}}":              "parallelism is dropped: all tasks at once",
+		"deploy: {update_config: {delay: 3s}}":                   "delay is dropped: an update goes on once its new tasks are healthy",
+		"deploy: {update_config: {monitor: soon}}":               `monitor is dropped: "soon" is not a duration: write it such as 10s`,
+		"deploy: {update_config: {failure_action: rollback}}":    "failure_action is dropped: an update stops at the first task that fails",
+		"network_mode: host":                                     "services.a.network_mode is dropped",
+		"extra_hosts: ['a:1.2.3.4']":                             "services.a.extra_hosts is dropped",
+		"secrets: [k]":                                           "services.a.secrets is dropped",
+		"devices: [/dev/fuse]":                                   "services.a.devices is dropped",
+		"stdin_open: true":                                       "services.a.stdin_open is dropped",
+		"sysctls: {a: 1}":                                        "services.a.sysctls is dropped",
+		"mem_swappiness: 5":                                      "services.a.mem_swappiness is dropped",
+		"extends: b":                                             "services.a.extends is dropped",
+		"nosuch: 1":                                              "services.a.nosuch is dropped",
+		"x-own: 1":                                               "image: img\n",
+		"env_file: none.env":                                     "env_file none.env is dropped",
+		"gpus: [{driver: nvidia, count: some}]":                  `gpus is dropped: "some" is not a number of GPUs`,
+		"ulimits: {nofile: {soft: 1, hard: 2}}":                  "ulimits: {nofile: \"1:2\"}\n",
 		"volumes: [{type: bind, source: /a, target: /b}]":        "mounts: [{source: /a, target: /b}]\n",
 		"ports: [{target: 5, published: 6, protocol: udp}]":      "port 6:5: Escher does not tell udp from tcp",
 		"depends_on: {b: {condition: service_started}}":          "services.a.depends_on.b is dropped",
@@ -305,4 +310,17 @@ services:
 			t.Errorf("%q is missing in\n%s%s", want, out, notes)
 		}
 	}
+}
+
+// TestSizes: a size becomes no smaller, and one of 0 is left out.
+func TestSizes(t *testing.T) {
+	checkKeys(t, map[string]string{
+		"mem_limit: 1000000000b": "memory: 954Mi}",
+		"mem_limit: 100":         "memory: 1Mi}",
+		"mem_limit: 512k":        "memory: 512Ki}",
+		"mem_limit: 1.5gb":       "memory: 1536Mi}",
+		"mem_limit: 0":           "image: img\n",
+		"mem_limit: 9999999t":    `"9999999t" is not a size: write it such as 512m`,
+		"mem_limit: -1":          `"-1" is not a size`,
+	})
 }

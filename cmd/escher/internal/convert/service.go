@@ -203,7 +203,11 @@ func composeSize(v string) (int64, error) {
 	if err != nil || n > 1<<60 {
 		return 0, fmt.Errorf("%q is not a size: write it such as 512m", v)
 	}
-	return int64(n), nil
+	size := int64(n)
+	if size%(1<<10) != 0 { // a limit must not become smaller
+		size = (size + 1<<20 - 1) >> 20 << 20
+	}
+	return size, nil
 }
 
 func (s *service) setCPUs(e entry) error {

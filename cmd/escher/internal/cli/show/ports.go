@@ -20,12 +20,12 @@ const (
 	portsAtOnce = 16
 )
 
-// hasPorts reports whether the task holds ports of its node.
+// hasPorts reports whether the task holds ports of its node, its own or those of a reservation.
 func (t *TaskRow) hasPorts() bool {
 	return t.Phase.Held() && slices.ContainsFunc(t.Requests, func(r types.Request) bool {
-		base := types.ResourceID(r.Name).Unscoped()
-		_, fixed := base.FixedPort()
-		return fixed || base == types.Port
+		name, _, _ := strings.Cut(r.Name, "@")
+		_, fixed := types.ResourceID(name).FixedPort()
+		return fixed || name == string(types.Port)
 	})
 }
 
