@@ -4,27 +4,38 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/escher-sched/escher/controlplane"
 )
 
 const (
-	// askedAgain is how often connection looks for an answer. The store asks for one more often.
+	// askedAgain is how often connection looks for an answer.
 	askedAgain = time.Second
-	// silentAtMost is the number of times in a row without an answer that mean a lost connection.
-	silentAtMost = 4
+	// silentBefore is the number of times in a row without an answer after which connection asks for
+	// one: a watch of a cluster at rest is silent. silentAtMost of them mean a lost connection.
+	silentBefore, silentAtMost = 2, 4
 )
 
-// connection tells when the cluster stops answering the watch of a command, and when it answers
-// again. It counts looks instead of time, so that a stopped command does not take its own pause for
-// a lost connection.
+// connection tells when the cluster stops answering, and when it answers again. It counts looks
+// instead of time, so that a stopped command does not take its own pause for a lost connection.
 type connection struct {
-	// place names the cluster, and say prints a line.
+	// place names the cluster, and say prints a line. ask returns nil if the cluster answers.
 	place string
 	say   func(format string, args ...any)
+	ask   func(context.Context) error
 
 	mu sync.Mutex
 	// begun reports whether there was an answer at all, silent counts the looks since the last one.
 	begun  bool
 	silent int
+}
+
+// newConnection returns the connection of a command to its cluster.
+func newConnection(place string, client *controlplane.Client, say func(format string, args ...any)) *connection {
+	return &connection{place: place, say: say, ask: func(ctx context.Context) error {
+		_, err := client.Store().List(ctx, controlplane.ListOptions{Key: controlplane.EpochKey()})
+		return err
+	}}
 }
 
 // heard records an answer.
@@ -38,8 +49,8 @@ func (c *connection) heard() {
 }
 
 // look counts one more look without an answer. After silentAtMost of them, it says that the connection
-// is lost.
-func (c *connection) look() {
+// is lost. It reports whether to ask for an answer.
+func (c *connection) look() (ask bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.begun {
@@ -48,6 +59,7 @@ func (c *connection) look() {
 	if c.silent == silentAtMost {
 		c.say("the connection to %s is lost: trying again", c.place)
 	}
+	return c.silent >= silentBefore
 }
 
 // run looks until ctx is done.
@@ -60,6 +72,13 @@ func (c *connection) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		c.look()
+		if !c.look() {
+			continue
+		}
+		short, cancel := context.WithTimeout(ctx, askedAgain)
+		if c.ask(short) == nil {
+			c.heard()
+		}
+		cancel()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,14 @@ func TestConnection(t *testing.T) {
 		defer cancel()
 		var mu sync.Mutex
 		var lines []string
-		c := &connection{place: "x", say: func(format string, args ...any) {
+		var answers atomic.Bool
+		c := &connection{place: "x", ask: func(ctx context.Context) error {
+			if answers.Load() {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}, say: func(format string, args ...any) {
 			mu.Lock()
 			defer mu.Unlock()
 			lines = append(lines, fmt.Sprintf(format, args...))
@@ -51,5 +59,9 @@ func TestConnection(t *testing.T) {
 		want(lost, back)
 		time.Sleep(5 * time.Second)
 		want(lost, back, lost)
+		// A cluster at rest answers when it is asked.
+		answers.Store(true)
+		time.Sleep(time.Minute)
+		want(lost, back, lost, back)
 	})
 }

@@ -145,7 +145,7 @@ type following struct {
 // follow is Follow, outside a task. The tail of flags is for the first attempt, without earlier
 // ones.
 func (v *viewer) follow(ctx context.Context, ids []string, opts followOptions) (*followed, error) {
-	w := &following{viewer: v, opts: opts, board: newBoard(ids), connection: &connection{place: v.f.ClusterName(), say: v.console.Say}, streams: semaphore.NewWeighted(streamsAtOnce)}
+	w := &following{viewer: v, opts: opts, board: newBoard(ids), connection: newConnection(v.f.ClusterName(), v.client, v.console.Say), streams: semaphore.NewWeighted(streamsAtOnce)}
 	records := v.records(ids)
 	if opts.stored {
 		// What is missing now may be there later.

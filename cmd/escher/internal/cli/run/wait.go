@@ -89,7 +89,7 @@ func tellTrouble(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, i
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	w := &waits{f: f, client: direct.Client, console: cmdutil.NewConsole(f, false), board: newBoard(ids), tasks: len(ids), onlyNever: true}
-	c := &connection{place: f.ClusterName(), say: w.say}
+	c := newConnection(f.ClusterName(), direct.Client, w.say)
 	var all sync.WaitGroup
 	all.Go(func() {
 		_ = direct.Watch(ctx, controlplane.WatchTasks{IDs: ids, Heard: c.heard}, w.board.take) // the command has a watch of its own
