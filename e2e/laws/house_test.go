@@ -45,7 +45,7 @@ const interfacesCeiling = 15
 
 // testedPercent is the number of lines of tests per 100 lines of source. It only goes up, to 80:
 // above all by less source.
-const testedPercent = 78
+const testedPercent = 80
 
 // TestTested counts lines of tests. Text scripts are tests, and so is every package that no program
 // for users links: the simulations, the conformance suites, and what tests run in containers.

@@ -350,6 +350,9 @@ func (p FairShare) WhyUsed(s *esl.State, use esl.Use, task string) why.Reason {
 			return why.Reason{}
 		}
 		short, after = all, "; others have more than their share until tasks of them end"
+		if p.Reclaim > 0 {
+			after += " or are evicted, which gangs are not"
+		}
 	}
 	has := strings.Join(short, ", and ")
 	switch n := before(s, use.As, t, reserved); n {

@@ -69,7 +69,7 @@ func (e *explainer) behind(x *why.Explanation) {
 		e.awaited[id] = r
 	}
 	x.Infeasible = x.Infeasible || r.Infeasible
-	x.Suggestion = r.Suggestion
+	x.Suggestion, x.Unmet = r.Suggestion, r.Unmet
 	if text := fmt.Sprintf("Reservation %s: %s", why.Ref(x.Namespace, id), r.Summary); r.Infeasible && x.Kind == why.KindTask {
 		x.Summary = text
 	} else {

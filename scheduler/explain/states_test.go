@@ -20,6 +20,11 @@ func reservationSituations() []situation {
 			w.reserve("train", types.Reservation{}, q{"cpu": 2000}, q{"cpu": 2000})
 			w.launch("t", q{"cpu@train": 1000})
 		}},
+		{name: "reservation waits for a resource", build: func(w *small) {
+			w.pair()
+			w.reserve("train", types.Reservation{}, q{"cpu": 1000, "data": 1000})
+			w.launch("t", q{"cpu@train": 1000})
+		}},
 		{name: "reservation can never be granted", never: true, build: func(w *small) {
 			w.pair()
 			w.reserve("train", types.Reservation{}, q{"cpu": 2000}, q{"cpu": 2000}, q{"cpu": 2000})

@@ -82,6 +82,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 		return nil
 	})
 	cmd.SetFlagErrorFunc(cmdutil.FlagError)
+	cmd.Flags().SetInterspersed(false) // the flags of an unknown command are unknown, too
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.Given.Dir, "dir", "", "directory of the cluster (ESCHER_DIR; default ~/.local/share/escher)")
 	f.AddEndpointFlags(flags)

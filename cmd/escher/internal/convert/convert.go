@@ -95,6 +95,18 @@ func looksLike(text []byte) Format {
 	return Compose
 }
 
+// Looks says what a file is that File converts, such as a batch script of Slurm; empty if it does not
+// look like one.
+func Looks(text []byte) string {
+	switch {
+	case looksLike(text) == Sbatch:
+		return "batch script of Slurm"
+	case bytes.HasPrefix(text, []byte("services:")) || bytes.Contains(text, []byte("\nservices:")):
+		return "compose file"
+	}
+	return ""
+}
+
 // notes collects notes.
 type notes []Note
 

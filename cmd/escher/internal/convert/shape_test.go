@@ -90,3 +90,16 @@ func TestFormats(t *testing.T) {
 		t.Errorf("%s, %v, %v", out, notes, err)
 	}
 }
+
+// TestLooks: what a file is that File converts.
+func TestLooks(t *testing.T) {
+	for text, want := range map[string]string{
+		"#!/bin/sh\n./a\n": "batch script of Slurm", "# a\n#SBATCH -t 5\n./a\n": "batch script of Slurm",
+		"services:\n  a: {image: b}\n": "compose file", "name: x\nservices: {}\n": "compose file",
+		"apiVersion: escher.dev/v1\nkind: Task\n": "", "": "", "run: |\n  #SBATCH\n  services:\n": "",
+	} {
+		if got := convert.Looks([]byte(text)); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -32,6 +32,16 @@ func OtherFlags() []OtherFlag {
 		{[]string{"job-name", "J"}, "name", "write --name train"},
 		{[]string{"volume", "volumes"}, "mount", "write --mount PATH"},
 		{[]string{"array-task-limit"}, "array", "write --array 0-99%8"},
+		{[]string{"partition", "account", "qos"}, "queue", "write --queue NAME for a queue, or --share POLICY/TEAM for a fair share: escher policies ls"},
+		{[]string{"nodelist", "w", "exclude", "constraint", "C", "node-selector"}, "request", "write --request node/NAME=1, or --request zone/NAME=1 for a label of nodes"},
+		{[]string{"dependency"}, "after", "write --after JOB"},
+		{[]string{"exclusive"}, "cpu", "write --cpu with all that a node has: escher nodes"},
+		{[]string{"stop-timeout", "grace-period", "t"}, "grace", "write --grace 30s"},
+		{[]string{"pull"}, "entrypoint", "leave it out: a node pulls what it lacks, and escher pull does so before"},
+		{[]string{"labels"}, "label", "write --label team=vision"},
+		{[]string{"quiet", "q", "no-headers"}, "limit", "write -o name"},
+		{[]string{"filter"}, "selector", "write -l team=vision for labels; -o json and jq for the rest"},
+		{[]string{"format"}, "limit", "write -o jsonpath=TEMPLATE"},
 		{[]string{"command", "cmd"}, "entrypoint", "write the command after --: escher run IMAGE -- COMMAND"},
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/cmd/escher/internal/convert"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 )
@@ -40,6 +41,9 @@ func ReadManifest(f *cmdutil.Factory, path string) ([]manifest.Document, error) 
 		return nil, types.Errorf(types.Invalid, "file: %s has more than %d MiB: split it", name, maxManifest>>20)
 	}
 	docs, err := manifest.Parse(name, text, policy.KnownPolicies())
+	if format := convert.Looks(text); err != nil && format != "" {
+		return nil, types.Errorf(types.Invalid, "%s: this is a %s: escher convert %s makes a file of Escher of it", name, format, path)
+	}
 	for _, d := range docs {
 		for _, notice := range d.Notices {
 			f.Tell("%s:%d: %s", name, notice.Line, notice.Text)
