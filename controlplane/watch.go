@@ -37,15 +37,13 @@ type WatchTasks struct {
 	After int64
 	// Log receives a line when the watch is lost; nil disables logging.
 	Log *zap.Logger
-	// Heard, unless nil, is called whenever the store answers, even with nothing to deliver.
-	Heard func()
 }
 
 // Watch calls handle with the present statuses of tasks, and then with every change, in order. It
 // ends when ctx is done or handle returns an error, which it returns. It recovers from a lost
 // connection: see ListWatch.
 func (c *Client) Watch(ctx context.Context, opts WatchTasks, handle func(StatusUpdate) error) error {
-	lw := ListWatchOptions{Prefix: statusPrefix(c.ns, slices.Values(opts.IDs)), Log: opts.Log, Heard: opts.Heard}
+	lw := ListWatchOptions{Prefix: statusPrefix(c.ns, slices.Values(opts.IDs)), Log: opts.Log}
 	if len(opts.IDs) > 0 {
 		wanted := make(map[string]bool, len(opts.IDs))
 		for _, id := range opts.IDs {

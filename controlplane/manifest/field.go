@@ -104,10 +104,9 @@ const NamePattern = `[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?`
 
 // textOf returns the kind of texts for a name in a tag: a name, as of jobs; a word, which is a name
 // without dots; the value or key of a label; a path of words; a resource of an application; a
-// physical one; a physical one that can be shared; a requested one; a requested one, with or without a namespace; one
-// made of devices; another
-// party's policy; an absolute or empty path; an image; a limit of processes; a setting of the
-// environment; a script; a non-empty text.
+// physical one; a physical one that can be shared; a requested one; a requested one, with or without
+// a namespace; one made of devices; another party's policy; an absolute or empty path; an image; a
+// limit of processes; a setting of the environment; a script; a non-empty text.
 func textOf(kind string) texts {
 	const (
 		name     = NamePattern

@@ -2,32 +2,27 @@ package run
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 )
 
 const (
-	// askedAgain is how often connection looks for an answer.
-	askedAgain = time.Second
-	// silentBefore is the number of times in a row without an answer after which connection asks for
-	// one: a watch of a cluster at rest is silent. silentAtMost of them mean a lost connection.
-	silentBefore, silentAtMost = 2, 4
+	// askedEvery is how often connection asks the cluster, and how long it waits for the answer: a watch
+	// of a cluster at rest is silent.
+	askedEvery = 2 * time.Second
+	// unansweredAtMost is the number of questions in a row without an answer that mean a lost
+	// connection.
+	unansweredAtMost = 2
 )
 
-// connection tells when the cluster stops answering, and when it answers again. It counts looks
+// connection tells when the cluster stops answering, and when it answers again. It counts questions
 // instead of time, so that a stopped command does not take its own pause for a lost connection.
 type connection struct {
 	// place names the cluster, and say prints a line. ask returns nil if the cluster answers.
 	place string
 	say   func(format string, args ...any)
 	ask   func(context.Context) error
-
-	mu sync.Mutex
-	// begun reports whether there was an answer at all, silent counts the looks since the last one.
-	begun  bool
-	silent int
 }
 
 // newConnection returns the connection of a command to its cluster.
@@ -38,47 +33,29 @@ func newConnection(place string, client *controlplane.Client, say func(format st
 	}}
 }
 
-// heard records an answer.
-func (c *connection) heard() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.silent >= silentAtMost {
-		c.say("the connection to %s is back", c.place)
-	}
-	c.begun, c.silent = true, 0
-}
-
-// look counts one more look without an answer. After silentAtMost of them, it says that the connection
-// is lost. It reports whether to ask for an answer.
-func (c *connection) look() (ask bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.begun {
-		c.silent++
-	}
-	if c.silent == silentAtMost {
-		c.say("the connection to %s is lost: trying again", c.place)
-	}
-	return c.silent >= silentBefore
-}
-
-// run looks until ctx is done.
+// run asks until ctx is done. Before the first answer it tells nothing: the command itself does.
 func (c *connection) run(ctx context.Context) {
-	tick := time.NewTicker(askedAgain)
+	tick := time.NewTicker(askedEvery)
 	defer tick.Stop()
-	for {
+	for begun, unanswered := false, 0; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if !c.look() {
-			continue
-		}
-		short, cancel := context.WithTimeout(ctx, askedAgain)
-		if c.ask(short) == nil {
-			c.heard()
-		}
+		short, cancel := context.WithTimeout(ctx, askedEvery)
+		err := c.ask(short)
 		cancel()
+		switch {
+		case err == nil:
+			if unanswered >= unansweredAtMost {
+				c.say("the connection to %s is back", c.place)
+			}
+			begun, unanswered = true, 0
+		case begun && ctx.Err() == nil:
+			if unanswered++; unanswered == unansweredAtMost {
+				c.say("the connection to %s is lost: trying again", c.place)
+			}
+		}
 	}
 }

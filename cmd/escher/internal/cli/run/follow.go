@@ -199,7 +199,7 @@ func (w *following) begin(ctx context.Context, r *record) {
 // watchTasks watches the statuses of tasks.
 func (w *following) watchTasks(ids []string) {
 	w.all.Go(func() error {
-		err := w.client.Watch(w.watch, controlplane.WatchTasks{IDs: ids, Heard: w.connection.heard}, w.board.take)
+		err := w.client.Watch(w.watch, controlplane.WatchTasks{IDs: ids}, w.board.take)
 		if w.watch.Err() != nil && w.whole.Err() == nil {
 			return nil
 		}

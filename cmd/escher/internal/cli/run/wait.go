@@ -92,7 +92,7 @@ func tellTrouble(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, i
 	c := newConnection(f.ClusterName(), direct.Client, w.say)
 	var all sync.WaitGroup
 	all.Go(func() {
-		_ = direct.Watch(ctx, controlplane.WatchTasks{IDs: ids, Heard: c.heard}, w.board.take) // the command has a watch of its own
+		_ = direct.Watch(ctx, controlplane.WatchTasks{IDs: ids}, w.board.take) // the command has a watch of its own
 	})
 	all.Go(func() { w.run(ctx) })
 	all.Go(func() { c.run(ctx) })
