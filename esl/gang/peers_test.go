@@ -57,6 +57,16 @@ func (g told) addresses(job controlplane.Launched) (out []string) {
 	return out
 }
 
+// started waits until all tasks of a job run, each started n times. It asks for the number, as all
+// may run again before it looks.
+func (g told) started(job controlplane.Launched, n int) {
+	g.T.Helper()
+	g.AwaitView(func(v *cluster.View) bool {
+		before := func(id string) bool { return g.envs.Starts(id) < n }
+		return len(hollow.Running(v, "d")) == len(job.Tasks) && !slices.ContainsFunc(job.Tasks, before)
+	})
+}
+
 // agree checks that all members were told the truth, and the same.
 func (g told) agree(job controlplane.Launched) {
 	g.T.Helper()
@@ -105,13 +115,11 @@ func TestGangKnowsItsPeers(t *testing.T) {
 				nodes := g.Running(job)
 				g.agree(job)
 				g.Lose(nodes[0])
-				g.AwaitView(func(v *cluster.View) bool { return len(hollow.Running(v, "d")) < c.n })
-				g.Running(job)
+				g.started(job, 2)
 				g.agree(job)
 				before := g.addresses(job)
 				g.FailTask(job.Tasks[c.n-1])
-				g.AwaitView(func(v *cluster.View) bool { return len(hollow.Running(v, "d")) < c.n })
-				g.Running(job)
+				g.started(job, 3)
 				g.agree(job)
 				if starts := g.envs.Starts(job.Tasks[0]); starts != 3 {
 					t.Errorf("it was started %d times, last at %v", starts, before)
@@ -232,8 +240,10 @@ func TestPeersAlone(t *testing.T) {
 		nodes := g.Running(job)
 		before := g.envs.Of(job.Tasks[0], "ESCHER_PEERS")
 		g.Lose(nodes[1])
-		g.AwaitView(func(v *cluster.View) bool { return len(hollow.Running(v, "d")) < 3 })
-		g.Running(job)
+		g.AwaitView(func(v *cluster.View) bool {
+			on := hollow.Running(v, "d")
+			return len(on) == 3 && on[job.Tasks[1]] != nodes[1]
+		})
 		at := strings.Join(g.addresses(job), ",")
 		if got := g.envs.Of(job.Tasks[1], "ESCHER_PEERS"); got != at || at == before {
 			t.Errorf("the one that moved knows %s, want %s, before %s", got, at, before)
