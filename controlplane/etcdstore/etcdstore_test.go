@@ -239,6 +239,42 @@ func watching() map[string][]etcdstore.Option {
 	return map[string][]etcdstore.Option{"apart": nil, "shared": {etcdstore.SharedWatches()}}
 }
 
+// TestWatchOfStoreAtRest checks that a watch hears again and again that the store answers, although
+// nothing is written after the listing that it follows.
+func TestWatchOfStoreAtRest(t *testing.T) {
+	for name, opts := range watching() {
+		t.Run(name, func(t *testing.T) {
+			srv := etcdtest.Start(t)
+			s := etcdstore.New(srv.Client, etcdstore.ServerLimits(), append(opts, quickProgress())...)
+			page, err := s.List(t.Context(), controlplane.ListOptions{Prefix: "/"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ch := s.Watch(t.Context(), controlplane.WatchOptions{Prefix: "/", From: page.Revision + 1})
+			for range 3 {
+				if batch := <-ch; batch.Err != nil || batch.Revision != page.Revision {
+					t.Fatalf("it heard of revision %d, %v, want %d", batch.Revision, batch.Err, page.Revision)
+				}
+			}
+			if _, err := s.Commit(t.Context(), put("/a")); err != nil {
+				t.Fatal(err)
+			}
+			for events := 0; events < 1; {
+				batch := <-ch
+				if batch.Err != nil {
+					t.Fatal(batch.Err)
+				}
+				events += len(batch.Events)
+			}
+			for range 3 {
+				if batch := <-ch; batch.Err != nil || batch.Revision != page.Revision+1 {
+					t.Fatalf("after the event it heard of revision %d, %v", batch.Revision, batch.Err)
+				}
+			}
+		})
+	}
+}
+
 func testLostStream(t *testing.T, opts []etcdstore.Option) {
 	srv := etcdtest.Start(t)
 	p := newProxy(t, socket(t, srv.Endpoint))

@@ -78,7 +78,7 @@ const (
 
 // watch implements Store.Watch.
 func (x *sharedWatches) watch(ctx context.Context, opts controlplane.WatchOptions) <-chan controlplane.Batch {
-	w := &sharedWatch{ctx: ctx, out: make(chan controlplane.Batch, sharedBuffer), revisions: revisions{store: x.store, prefix: opts.Prefix}}
+	w := &sharedWatch{ctx: ctx, out: make(chan controlplane.Batch, sharedBuffer), revisions: revisions{store: x.store, opts: opts}}
 	w.emit = func(_ context.Context, b controlplane.Batch) error { x.put(w, b); return nil }
 	x.store.metrics.watching()
 	x.mu.Lock()
@@ -299,6 +299,33 @@ func (x *sharedWatches) ask(s *sharedStream) {
 		}
 		if x.silent(s) {
 			x.send(s, askProgress())
+		}
+		x.await(s)
+	}
+}
+
+// await reports that the store answers, to the watches whose first revision it has not reached.
+func (x *sharedWatches) await(s *sharedStream) {
+	x.mu.Lock()
+	var one *sharedWatch
+	for _, w := range s.byID {
+		if !w.reached {
+			one = w
+		}
+	}
+	x.mu.Unlock()
+	if one == nil {
+		return
+	}
+	revision, err := one.current(s.ctx)
+	if err != nil {
+		return // the end of the stream tells why
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, w := range s.byID {
+		if !w.ended {
+			_ = w.ahead(w.ctx, revision) // put returns no error
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,7 @@ func (s *Store) Watch(ctx context.Context, opts controlplane.WatchOptions) <-cha
 	out := make(chan controlplane.Batch)
 	go func() {
 		defer close(out)
-		w := &watch{out: out, revisions: revisions{store: s, prefix: opts.Prefix}}
+		w := &watch{out: out, revisions: revisions{store: s, opts: opts}}
 		w.emit = w.deliver
 		s.metrics.watching()
 		err := w.run(ctx, opts)
@@ -48,12 +49,17 @@ type watch struct {
 	stream grpc.ClientStream
 	// heard is set by every response, and reset when progress is requested.
 	heard atomic.Bool
+	// mu is held by the goroutine that delivers a batch.
+	mu sync.Mutex
 }
 
 // revisions turns etcd's answers for a watch into batches, each of one revision.
 type revisions struct {
-	store  *Store
-	prefix string
+	store *Store
+	opts  controlplane.WatchOptions
+	// reached reports whether etcd has said anything: its history has reached the first revision of
+	// the watch.
+	reached bool
 	// emit receives each batch; its error ends the watch.
 	emit func(context.Context, controlplane.Batch) error
 	// pending collects the events of one revision, which may come in several fragments.
@@ -87,10 +93,17 @@ func (w *watch) run(ctx context.Context, opts controlplane.WatchOptions) error {
 			continue
 		}
 		w.heard.Store(true)
-		if err := w.handle(ctx, &answer); err != nil {
+		if err := w.locked(func() error { return w.handle(ctx, &answer) }); err != nil {
 			return err
 		}
 	}
+}
+
+// locked calls f, and lets no other goroutine deliver meanwhile.
+func (w *watch) locked(f func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return f()
 }
 
 // createWatch returns the request for a watch; notify makes etcd report its progress now and then.
@@ -114,11 +127,12 @@ func validFrom(opts controlplane.WatchOptions) error {
 
 // handle emits one answer; its error ends the watch.
 func (w *revisions) handle(ctx context.Context, answer *watchAnswer) error {
+	w.reached = true
 	switch {
 	case answer.compacted != 0:
-		return types.Errorf(types.Compacted, "watch %s: compacted at revision %d", w.prefix, answer.compacted)
+		return types.Errorf(types.Compacted, "watch %s: compacted at revision %d", w.opts.Prefix, answer.compacted)
 	case answer.canceled:
-		return types.Errorf(types.Unavailable, "watch %s: etcd at %s ended it: %s", w.prefix, w.store.at(), answer.reason)
+		return types.Errorf(types.Unavailable, "watch %s: etcd at %s ended it: %s", w.opts.Prefix, w.store.at(), answer.reason)
 	case len(answer.events) == 0 && !answer.fragment:
 		if err := w.flush(ctx); err != nil {
 			return err
@@ -186,9 +200,40 @@ func (w *watch) ask(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		w.await(ctx)
 	}
 }
 
+// await reports that the store answers, while it has not reached the first revision of the watch.
+func (w *watch) await(ctx context.Context) {
+	w.mu.Lock()
+	reached := w.reached
+	w.mu.Unlock()
+	if reached {
+		return
+	}
+	// A failed read is no news; the end of the stream tells why.
+	if revision, err := w.current(ctx); err == nil {
+		_ = w.locked(func() error { return w.ahead(ctx, revision) })
+	}
+}
+
+// ahead emits the progress of a watch whose first revision does not exist yet: etcd answers no
+// question about such a watch, however long the store is at rest. The caller has read the revision
+// of the store.
+func (w *revisions) ahead(ctx context.Context, revision int64) error {
+	if w.reached || revision >= w.opts.From {
+		return nil
+	}
+	return w.emit(ctx, controlplane.Batch{Revision: revision})
+}
+
+// current reads the revision of the store.
+func (w *revisions) current(ctx context.Context) (int64, error) {
+	page, err := w.store.List(ctx, controlplane.ListOptions{Key: cmp.Or(w.opts.Prefix, "\x00"), KeysOnly: true})
+	return page.Revision, err
+}
+
 func (w *revisions) fail(ctx context.Context, err error) error {
-	return w.store.fail(ctx, "watch "+w.prefix, err)
+	return w.store.fail(ctx, "watch "+w.opts.Prefix, err)
 }

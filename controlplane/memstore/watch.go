@@ -126,7 +126,7 @@ func (ws *watchers) publish(batch controlplane.Batch) {
 func (ws *watchers) progress(revision int64) {
 	for _, same := range ws.byPrefix {
 		for _, w := range same {
-			if w.told < revision && revision >= w.from {
+			if w.told < revision {
 				w.told = revision
 				w.push(controlplane.Batch{Revision: revision})
 			}
