@@ -62,15 +62,7 @@ func watchTests() []conformance {
 			expect(f, "events", w.describe(w.events()), fmt.Sprintf("%d: a=4", r4))
 		}},
 		{"progress covers what was delivered and no more", testProgress},
-		{"a watch of what comes next is told that the store is at rest", func(f *fixture) {
-			r := f.commit(f.put("a", "1"))
-			w := f.watch(r + 1)
-			if batch := w.next(); batch.Revision < r || batch.Err != nil || len(batch.Events) > 0 {
-				f.Errorf("got %s, error %v, want progress of %d", w.describe(batch), batch.Err, r)
-			}
-			last := f.commit(f.put("a", "2"))
-			expect(f, "next", w.describe(w.events()), fmt.Sprintf("%d: a=2", last))
-		}},
+		{"a watch of what comes next is told that the store is at rest", testRest},
 		{"a receiver that is slow misses nothing", testSlow},
 		{"writers that race are delivered in order, none missing", testRacingWriters},
 		{"large values of one revision are one batch", testLargeBatch},
@@ -115,6 +107,17 @@ func testProgress(f *fixture) {
 			f.Errorf("progress of %d before the event of %d", seen, r)
 		}
 	}
+}
+
+// testRest watches from the revision after the last, and writes nothing.
+func testRest(f *fixture) {
+	r := f.commit(f.put("a", "1"))
+	w := f.watch(r + 1)
+	if batch := w.next(); batch.Revision < r || batch.Err != nil || len(batch.Events) > 0 {
+		f.Errorf("got %s, error %v, want progress of %d", w.describe(batch), batch.Err, r)
+	}
+	last := f.commit(f.put("a", "2"))
+	expect(f, "next", w.describe(w.events()), fmt.Sprintf("%d: a=2", last))
 }
 
 func testSlow(f *fixture) {

@@ -140,12 +140,13 @@ func (p Gang) fits(g *esl.Group, r types.Reservation) error {
 	if p.chooses() && len(g.Nodes) > 0 && !taskset.Labeled(g.Nodes, string(p.In)) {
 		return types.Errorf(types.Precondition, "in: no node has a label %s: give nodes one, or leave in out", p.In)
 	}
-	most, known := taskset.MostInNodes(g.Nodes, p.over(), taskset.NeedsOf(nil, g.Namespace, &r))
+	needs := taskset.NeedsOf(nil, g.Namespace, &r)
+	most, known := taskset.MostInNodes(g.Nodes, p.over(), needs)
 	if !known || most == len(r.Bundles) {
 		return nil
 	}
-	return types.Errorf(types.Precondition, "the cluster is too small for the gang: were nothing else there, %d of its %d members would fit%s: ask for less, or add nodes first",
-		most*p.unit(len(g.Tasks)), len(g.Tasks), p.together())
+	return types.Errorf(types.Precondition, "the cluster is too small for the gang: were nothing else there, %d of its %d members would fit%s%s: ask for less, or add nodes first",
+		most*p.unit(len(g.Tasks)), len(g.Tasks), p.together(), taskset.ShortInNodes(g.Nodes, p.over(), needs))
 }
 
 // over is the kind of domain that is chosen; "" means the whole cluster.

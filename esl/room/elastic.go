@@ -102,8 +102,10 @@ func (p Elastic) lock(g *esl.Group) error {
 	if err := core.CheckDomains(); err != nil {
 		return err
 	}
-	if most, known := taskset.MostInNodes(g.Nodes, "", taskset.NeedsOf(nil, g.Namespace, &r)); known && most < p.Min {
-		return types.Errorf(types.Precondition, "min: the cluster is too small: were nothing else there, %d of the first %d tasks would fit: lower it, ask for less, or add nodes first", most, p.Min)
+	needs := taskset.NeedsOf(nil, g.Namespace, &r)
+	if most, known := taskset.MostInNodes(g.Nodes, "", needs); known && most < p.Min {
+		return types.Errorf(types.Precondition, "min: the cluster is too small: were nothing else there, %d of the first %d tasks would fit%s: lower it, ask for less, or add nodes first",
+			most, p.Min, taskset.ShortInNodes(g.Nodes, "", needs))
 	}
 	return nil
 }

@@ -36,11 +36,25 @@ func mostFitting(nodes []*cluster.Node, needs [][]cluster.Need, space match.Spac
 // these were empty, in the domain where most fit; known is false if there is no node, or a node's
 // capacity is unknown.
 func MostInNodes(all map[string]*types.Node, over esl.Domain, needs [][]cluster.Need) (most int, known bool) {
-	nodes := make(map[string][]*cluster.Node)
+	domains, known := emptyDomains(all, over)
+	if !known {
+		return 0, false
+	}
+	needs = only(needs, isCounted) // other resources must not make needs differ
+	for _, in := range domains {
+		most = max(most, mostFitting(in, needs, match.Empty(cluster.New())))
+	}
+	return most, len(all) > 0
+}
+
+// emptyDomains returns the registered nodes without what is on them, by domain; without over, all
+// are one domain. known is false if the capacity of one is unknown.
+func emptyDomains(all map[string]*types.Node, over esl.Domain) (domains map[string][]*cluster.Node, known bool) {
+	domains = make(map[string][]*cluster.Node)
 	for name, n := range all {
 		in := ""
 		if n == nil {
-			return 0, false
+			return nil, false
 		}
 		if over != "" {
 			if in = n.Label(string(over)); in == "" {
@@ -49,21 +63,34 @@ func MostInNodes(all map[string]*types.Node, over esl.Domain, needs [][]cluster.
 		}
 		node := &cluster.Node{Name: name}
 		node.Info.V = n
-		nodes[in] = append(nodes[in], node)
+		domains[in] = append(domains[in], node)
 	}
-	counted := make([][]cluster.Need, len(needs)) // other resources must not make needs differ
+	return domains, true
+}
+
+// only returns the part of the needs that is of some resources, on any devices: those of a registered
+// node are unknown.
+func only(needs [][]cluster.Need, of func(types.ResourceID) bool) [][]cluster.Need {
+	out := make([][]cluster.Need, len(needs))
 	for i, bundle := range needs {
 		for _, x := range bundle {
-			if isCounted(x.ID) {
-				counted[i] = append(counted[i], cluster.Need{ID: x.ID, Amount: x.Amount}) // the devices of a node are unknown here
+			if of(x.ID) {
+				out[i] = append(out[i], cluster.Need{ID: x.ID, Amount: x.Amount})
 			}
 		}
 	}
-	empty := match.Empty(cluster.New())
-	for _, in := range nodes {
-		most = max(most, mostFitting(in, counted, empty))
+	return out
+}
+
+// sumsOf returns how much the needs ask for in all.
+func sumsOf(needs [][]cluster.Need) map[types.ResourceID]types.Quantity {
+	sums := make(map[types.ResourceID]types.Quantity)
+	for _, bundle := range needs {
+		for _, x := range bundle {
+			sums[x.ID] = sums[x.ID].Add(x.Amount)
+		}
 	}
-	return most, len(all) > 0
+	return sums
 }
 
 // Labeled reports whether a node has a label of a name, or may have one because it is unknown.
@@ -79,12 +106,7 @@ func Labeled(nodes map[string]*types.Node, name string) bool {
 // Lacking says which resource is short even if nothing is allocated, "" if none is: a pool smaller
 // than the sum of all needs, or a resource that no node has. It ignores the resource place.
 func Lacking(s *esl.State, needs [][]cluster.Need, place string) string {
-	v, sums := s.View, make(map[types.ResourceID]types.Quantity)
-	for _, bundle := range needs {
-		for _, x := range bundle {
-			sums[x.ID] = sums[x.ID].Add(x.Amount)
-		}
-	}
+	v, sums := s.View, sumsOf(needs)
 	delete(sums, types.Resolve(s.Namespace, place))
 	for _, id := range slices.Sorted(maps.Keys(sums)) {
 		switch pool := v.Pool(id); {
