@@ -34,6 +34,21 @@ func TestContainers(t *testing.T) {
 	t.Run("Healthcheck", func(*testing.T) { c.healthcheck() })
 	t.Run("Forward", func(*testing.T) { c.forward() })
 	t.Run("Kill", func(*testing.T) { c.signals() })
+	t.Run("Pull", func(*testing.T) { c.unpullable() })
+}
+
+// unpullable asks for the output of a task whose image no registry has: the answer is why.
+func (c *cluster) unpullable() {
+	const nowhere = "127.0.0.1:1/none:1"
+	id := c.must("run", "-d", nowhere)
+	var o outcome
+	if !eventually(func() bool {
+		o = c.escher("logs", id)
+		return o.code != 0 && strings.Contains(o.err, "no node has any of it: it is bound: pull image "+nowhere)
+	}) {
+		c.t.Errorf("logs say %s", o.err)
+	}
+	c.must("rm", "--force", id)
 }
 
 // signals sends signals to a task, the last of which ends it.

@@ -1,7 +1,11 @@
 package types
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -139,7 +143,20 @@ func CheckPort(port string, ports map[string]int) (int, error) {
 	if n := fixedPort(port); n != 0 {
 		return n, nil
 	}
-	return 0, Errorf(Invalid, "port %s: the task has no port of that name, and it is not a number from 1 to %d: name one of its ports", shorten(port), MaxPort)
+	has := "it has none"
+	if len(ports) > 0 {
+		has = "it has " + PortsText(ports)
+	}
+	return 0, Errorf(Invalid, "port %q: the task has no port of that name, and it is not a number from 1 to %d: name one of its ports: %s", shorten(port), MaxPort, has)
+}
+
+// PortsText lists ports by name, each as name=number.
+func PortsText(ports map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(ports)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, ports[name]))
+	}
+	return strings.Join(parts, ",")
 }
 
 // Health is the result of the checks of a process.

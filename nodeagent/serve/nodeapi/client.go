@@ -38,6 +38,7 @@ const (
 type Client struct {
 	node, address, base, token string
 	http                       *http.Client
+	here                       bool
 }
 
 // Dialer finds nodes.
@@ -102,14 +103,14 @@ func New(node, address, token string, conf *tls.Config) (*Client, error) {
 				node, action.StartAgentWith.Of(), action.AgentCert.Of(), action.AgentKey.Of())
 		}
 		c.base, _, _ = strings.Cut(c.base, "#")
-		c.address = c.base
+		c.address, c.here = c.base, true
 	}
 	switch {
 	case err != nil || u.Scheme != "unix" && u.Scheme != "http" && u.Scheme != "https":
 		return nil, types.Errorf(types.Precondition, "ask node %s: it names no address of an API but %q: run an agent of this version there", node, address)
 	case u.Scheme == "unix":
 		// The socket replaces the host.
-		c.base = "http://" + node
+		c.base, c.here = "http://"+node, true
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", u.Path)
 		}
@@ -122,6 +123,9 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Node returns the name of the node.
 func (c *Client) Node() string { return c.node }
+
+// Here reports whether the node is known to be this machine.
+func (c *Client) Here() bool { return c.here }
 
 // request returns the path of a request about an attempt; attempt 0 omits the attempt.
 func request(what, ns, id string, attempt int, query url.Values) string {

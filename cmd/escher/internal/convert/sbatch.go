@@ -224,6 +224,9 @@ func (b *batch) job(s shape, program *object) *object {
 	list(task, "mounts", b.mounts)
 	if b.workdir != "" {
 		task.set("workdir", b.workdir)
+		if !filepath.IsAbs(b.workdir) {
+			task.comment("relative to this file")
+		}
 	}
 	some(task, "dir", b.dir)
 	if !b.env.empty() {

@@ -27,7 +27,7 @@ template:
   requests: {cpu: 4, memory: 16Gi, gpu: 1}
   maxRun: 1h30m
   image: docker.io/library/ubuntu:24.04
-  workdir: .
+  workdir: . # relative to this file
   run: |
     #!/bin/bash
     export SLURM_ARRAY_TASK_ID=$ESCHER_INDEX
@@ -85,7 +85,7 @@ template:
   maxRun: 48h
   image: docker.io/library/ubuntu:24.04
   warn: USR1@90s
-  workdir: .
+  workdir: . # relative to this file
   run: |
     #!/bin/bash -l
     export SLURM_CPUS_PER_TASK=12
@@ -144,7 +144,7 @@ template:
   maxRun: 1h30m
   onDisconnect: stop
   image: docker.io/library/ubuntu:24.04
-  workdir: .
+  workdir: . # relative to this file
   env:
     LR: "0.1"
   run: |
@@ -172,7 +172,7 @@ template:
   requests: {cpu: 1}
   maxRun: 1h
   image: docker.io/library/ubuntu:24.04
-  workdir: .
+  workdir: . # relative to this file
   run: |
     #!/usr/bin/env python3
     import os
@@ -220,7 +220,7 @@ name: fit
 template:
   requests: {cpu: 2, memory: 512Mi}
   image: docker.io/library/ubuntu:24.04
-  workdir: .
+  workdir: . # relative to this file
   entrypoint: [Rscript, fit.sbatch]
 -- notes --
 0: the script names no image: docker.io/library/ubuntu:24.04 stands for the machine that it expects: give --image, of an image with its programs
@@ -242,7 +242,7 @@ template:
   requests: {cpu: 1, memory: 2Gi, gpu: 500m}
   maxRun: 10m30s
   image: docker.io/library/ubuntu:24.04
-  workdir: .
+  workdir: . # relative to this file
   run: |
     #!/bin/bash
     export SLURMD_NODENAME=$ESCHER_NODE
@@ -284,7 +284,7 @@ template:
   maxRun: 24h
   image: docker.io/library/ubuntu:24.04
   warn: USR1@120s
-  workdir: .
+  workdir: . # relative to this file
   ports: [{name: peer, number: 29500}]
   run: |
     #!/bin/bash
@@ -316,7 +316,7 @@ gang: {perNode: 1}
 template:
   requests: {cpu: 1}
   image: docker.io/library/ubuntu:24.04
-  workdir: .
+  workdir: . # relative to this file
   run: |
     #!/bin/sh
     ./work

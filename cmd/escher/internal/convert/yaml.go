@@ -38,6 +38,11 @@ func (o *object) set(name string, value any) {
 	o.node.Content = append(o.node.Content, key, nodeOf(value))
 }
 
+// comment adds a comment after the last field, which has one line.
+func (o *object) comment(text string) {
+	o.node.Content[len(o.node.Content)-1].LineComment = text
+}
+
 // some is set, unless the value is the zero value of its type.
 func some[T comparable](o *object, name string, value T) {
 	if value != *new(T) {

@@ -93,17 +93,29 @@ func TestParseForward(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"grpc":       "port grpc: the task has no port of that name",
+		"grpc":       `port "grpc": the task has no port of that name, and it is not a number from 1 to 65535: name one of its ports: it has http=20001`,
 		"0":          "not a number from 1 to 65535: name one of its ports",
-		"65536":      "port 65536: ",
+		"65536":      `port "65536": `,
 		"x:8888":     `"x" is not a port of this machine: give 1 to 65535`,
 		"-1:8888":    `"-1" is not a port of this machine`,
 		"65536:8888": `"65536" is not a port of this machine`,
-		"8888:":      "port : the task has no port of that name",
+		"8888:":      `"8888:" has no port of the task after the colon: write 8888`,
 	} {
 		if _, err := parseForward(text, known); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), "PORT: ") || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", text, err, says)
 		}
+	}
+}
+
+func TestOtherPorts(t *testing.T) {
+	known := map[string]int{"http": 20001, "db": 20002}
+	for port, want := range map[int]string{80: "; ports of the task are db=20002,http=20001", 20001: ""} {
+		if got := others(port, known); got != want {
+			t.Errorf("%d: %q, want %q", port, got, want)
+		}
+	}
+	if got := others(80, nil); got != "" {
+		t.Errorf("a task without ports: %q", got)
 	}
 }
 

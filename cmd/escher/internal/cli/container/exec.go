@@ -124,6 +124,7 @@ type onTask struct {
 	client  *nodeapi.Client
 	ns, id  string
 	attempt int
+	spec    string // its digest
 }
 
 // runningTask finds a running task; the caller closes the client. Precondition: it does not run.
@@ -140,7 +141,7 @@ func runningTask(f *cmdutil.Factory, ctx context.Context, name string) (onTask, 
 		return onTask{}, notRunning(&t, "enter")
 	}
 	c, err := f.Node(ctx, t.Status.Node)
-	return onTask{client: c, ns: client.Namespace(), id: t.ID, attempt: t.Attempt()}, err
+	return onTask{client: c, ns: client.Namespace(), id: t.ID, attempt: t.Attempt(), spec: t.Task.Spec}, err
 }
 
 // notRunning describes the state of a task that should run, and what to do. verb is the failed

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,7 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -64,7 +65,7 @@ func NewPortForward(f *cmdutil.Factory) *cobra.Command {
 				}
 				all = append(all, p)
 			}
-			return on.forward(ctx, f, all)
+			return on.forward(ctx, f, all, known)
 		},
 	}
 }
@@ -84,6 +85,9 @@ func parseForward(text string, known map[string]int) (forwarding, error) {
 	}
 	var p forwarding
 	var err error
+	if remote == "" {
+		return p, types.Errorf(types.Invalid, "PORT: %q has no port of the task after the colon: write %s", text, strings.TrimSuffix(text, ":"))
+	}
 	if p.remote, err = types.CheckPort(remote, known); err != nil {
 		return p, types.Errorf(types.Invalid, "PORT: %w", err)
 	}
@@ -99,56 +103,56 @@ func parseForward(text string, known map[string]int) (forwarding, error) {
 	return p, nil
 }
 
-// ports returns the ports of the task by name.
+// ports returns the ports of the task by name; none if it has just ended, which the node then says.
 func (on *onTask) ports(ctx context.Context, f *cmdutil.Factory) (map[string]int, error) {
 	client, err := f.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	page, err := client.Store().List(ctx, controlplane.ListOptions{Key: controlplane.BindingKey(on.client.Node(), on.ns, on.id, on.attempt)})
-	if err != nil || len(page.KVs) == 0 {
-		return nil, err // It has just ended: the node says so.
-	}
-	var b types.Binding
-	if !controlplane.Read(page.KVs[0], &b) {
-		return nil, nil
-	}
-	spec, err := client.Spec(ctx, b.Spec)
+	spec, err := client.Spec(ctx, on.spec)
 	if err != nil {
 		return nil, err
 	}
-	return spec.PortNumbers(b.Ports()), nil
+	return cmdutil.PortsOf(ctx, client, spec, on.client.Node(), on.id, on.attempt)
 }
 
-// listen listens on a port of this machine; 0 means a free one.
-func listen(ctx context.Context, port int) (net.Listener, error) {
-	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+// listen listens on a port of this machine for a forwarding. If it is in use and the user did not
+// choose it, it takes a free one.
+func (on *onTask) listen(ctx context.Context, f *cmdutil.Factory, p forwarding) (l net.Listener, err error) {
+	at := func(port int) (net.Listener, error) {
+		return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	}
+	// On the node of the task, its own port would pass connections to itself.
+	if err = syscall.EADDRINUSE; !on.client.Here() || p.local != p.remote {
+		l, err = at(p.local)
+	}
+	if !errors.Is(err, syscall.EADDRINUSE) || p.given {
+		return l, err
+	}
+	f.Tell("port %d of this machine is in use, or the task's own: a free one is used here", p.local)
+	return at(0)
 }
 
 // forward listens and passes connections on, until ctx is done or the task does not run any more.
-func (on *onTask) forward(ctx context.Context, f *cmdutil.Factory, all []forwarding) error {
+// known are the ports of the task by name.
+func (on *onTask) forward(ctx context.Context, f *cmdutil.Factory, all []forwarding, known map[string]int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range all {
-		l, err := listen(ctx, p.local)
-		if errors.Is(err, syscall.EADDRINUSE) && !p.given {
-			// On the machine of a task without a network of its own, that is its own port.
-			f.Tell("port %d of this machine is in use, perhaps by the task itself: a free one is used here", p.local)
-			l, err = listen(ctx, 0)
-		}
+		l, err := on.listen(ctx, f, p)
 		if err != nil {
 			return types.Errorf(types.Precondition, "listen on port %d: %w: give another one, as in :%d", p.local, err, p.remote)
 		}
 		defer l.Close()
 		context.AfterFunc(ctx, func() { _ = l.Close() })
 		fmt.Fprintf(f.Out, "%s -> %s:%d\n", l.Addr(), on.id, p.remote)
-		group.Go(func() error { return on.accept(ctx, f, l, p.remote) })
+		group.Go(func() error { return on.accept(ctx, f, l, p.remote, known) })
 	}
 	return group.Wait()
 }
 
 // accept passes the connections of a listener on. Only the end of the task ends it: another
 // connection may succeed.
-func (on *onTask) accept(ctx context.Context, f *cmdutil.Factory, l net.Listener, port int) error {
+func (on *onTask) accept(ctx context.Context, f *cmdutil.Factory, l net.Listener, port int, known map[string]int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	context.AfterFunc(ctx, func() { _ = l.Close() })
 	group.SetLimit(connectionsAtOnce)
@@ -169,10 +173,18 @@ func (on *onTask) accept(ctx context.Context, f *cmdutil.Factory, l net.Listener
 			case on.over(ctx, f):
 				return types.Errorf(types.Precondition, "forward port %d: task %s does not run any more: escher describe %s", port, on.id, on.id)
 			}
-			f.Tell("port %d: %v", port, err)
+			f.Tell("port %d: %v%s", port, err, others(port, known))
 			return nil
 		})
 	}
+}
+
+// others names the ports of a task, for the end of an error, unless port is one of them.
+func others(port int, known map[string]int) string {
+	if len(known) == 0 || slices.Contains(slices.Collect(maps.Values(known)), port) {
+		return ""
+	}
+	return "; ports of the task are " + types.PortsText(known)
 }
 
 // over reports whether the attempt is known to have ended.

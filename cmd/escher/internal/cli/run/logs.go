@@ -207,10 +207,21 @@ func tasksNamed(ctx context.Context, client *controlplane.Client, names []string
 	return ids, jobs, nil
 }
 
+// state says what a task is, and why.
+func state(t *controlplane.TaskState) string {
+	text := "it is " + string(t.Phase())
+	if t.Status.Reason != "" {
+		text += ": " + t.Status.Reason
+	}
+	return text
+}
+
 // attempts returns the first and the last attempt to show.
 func (l *logFlags) attempts(t *controlplane.TaskState) (first, last int, err error) {
 	newest := t.Attempt()
 	switch {
+	case newest == 0 && t.Phase().Ended():
+		return 0, 0, types.Errorf(types.Precondition, "show what task %s wrote: it never began: %s", t.ID, state(t))
 	case newest == 0:
 		return 0, 0, types.Errorf(types.Precondition, "show what task %s wrote: it has not begun yet: escher why %s says what it waits for", t.ID, t.ID)
 	case l.previous:

@@ -337,8 +337,8 @@ func (v *viewer) showTask(ctx context.Context, r *record, single bool, about fun
 	if count := last - first + 1; failed == nil && len(away) > 0 && shown < count {
 		failed = types.Errorf(types.Unavailable, "show what task %s wrote: %d of %d attempts have no output here, and these nodes do not answer: %s", r.id, count-shown, count, strings.Join(away, ", "))
 	}
-	if failed == nil && shown == 0 && single {
-		failed = types.Errorf(types.NotFound, "show what task %s wrote: no node has any of it: escher describe %s says what became of it", r.id, r.id)
+	if shown == 0 && single && (failed == nil || types.Is(failed, types.NotFound)) {
+		failed = types.Errorf(types.NotFound, "show what task %s wrote: no node has any of it: %s: escher describe %s shows what became of it", r.id, state(&t), r.id)
 	}
 	return failed
 }

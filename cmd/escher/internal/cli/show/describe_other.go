@@ -78,7 +78,7 @@ func tasksText(tasks []TaskRow, more string) []string {
 				text += " on " + t.Node
 			}
 			if len(t.Ports) > 0 {
-				text += ", " + t.portsText()
+				text += ", " + types.PortsText(t.Ports)
 			}
 			if t.Reason != "" {
 				text += ": " + t.Reason

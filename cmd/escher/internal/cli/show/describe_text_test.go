@@ -169,8 +169,8 @@ func TestTaskCells(t *testing.T) {
 		{row: TaskRow{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 500}), Alternatives: alternatives}, needs: "cpu=0.5; gpu=1 or gpu=2 or 2 more"},
 		{row: TaskRow{Alternatives: alternatives[:2]}, needs: "gpu=1 or gpu=2"},
 	} {
-		if r := x.row; r.exit() != x.exit || r.index() != x.index || r.portsText() != x.ports || r.Needs() != x.needs || r.waitsForRetry(now) != x.waits {
-			t.Errorf("%+v: %q, %q, %q, %q, %t", r, r.exit(), r.index(), r.portsText(), r.Needs(), r.waitsForRetry(now))
+		if r := x.row; r.exit() != x.exit || r.index() != x.index || types.PortsText(r.Ports) != x.ports || r.Needs() != x.needs || r.waitsForRetry(now) != x.waits {
+			t.Errorf("%+v: %q, %q, %q, %q, %t", r, r.exit(), r.index(), types.PortsText(r.Ports), r.Needs(), r.waitsForRetry(now))
 		}
 	}
 }

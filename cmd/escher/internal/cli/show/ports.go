@@ -2,13 +2,12 @@ package show
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -54,22 +53,8 @@ func addPorts(ctx context.Context, client *controlplane.Client, rows []TaskRow) 
 			continue
 		}
 		group.Go(func() error {
-			key := controlplane.BindingKey(row.Node, client.Namespace(), row.ID, row.Attempt)
-			page, err := client.Store().List(ctx, controlplane.ListOptions{Key: key})
-			var b types.Binding
-			if err == nil && len(page.KVs) == 1 && controlplane.Read(page.KVs[0], &b) {
-				row.Ports = spec.PortNumbers(b.Ports())
-			}
+			row.Ports, _ = cmdutil.PortsOf(ctx, client, spec, row.Node, row.ID, row.Attempt)
 			return nil
 		})
 	}
-}
-
-// portsText lists the ports of a task by name, each as a program takes it.
-func (t *TaskRow) portsText() string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(t.Ports)) {
-		parts = append(parts, fmt.Sprintf("%s=%d", name, t.Ports[name]))
-	}
-	return strings.Join(parts, ",")
 }

@@ -62,7 +62,7 @@ func (TaskRow) Header() []table.Column {
 func (t TaskRow) Row() []string {
 	return []string{
 		t.ID, t.phase(), t.where(), render.Shortly(t.Age), t.exit(),
-		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), t.portsText(), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.reason(),
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), types.PortsText(t.Ports), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.reason(),
 	}
 }
 
