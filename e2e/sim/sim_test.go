@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -23,8 +24,8 @@ func lengthOf(seed uint64) int {
 	return steps * 2 / 5
 }
 
-// settings select the seeds. A failing seed runs again with -sim.seed n or SIM_SEED=n, and a script
-// of it with SIM_SCRIPT=file in addition.
+// settings select the seeds: -sim.seeds n or SIM_SEEDS=n many. A failing seed runs again with
+// -sim.seed n or SIM_SEED=n, and a script of it with SIM_SCRIPT=file in addition.
 type settings struct {
 	seed, seeds uint64
 	script      string
@@ -50,16 +51,20 @@ func chosen(t *testing.T) settings {
 	t.Helper()
 	get := func(name string) any { return flag.Lookup(name).Value.(flag.Getter).Get() }
 	s := settings{seed: get("sim.seed").(uint64), seeds: get("sim.seeds").(uint64), shrink: get("sim.shrink").(time.Duration)}
-	if text := os.Getenv("SIM_SEED"); text != "" {
+	for name, field := range map[string]*uint64{"SIM_SEED": &s.seed, "SIM_SEEDS": &s.seeds} {
+		text := os.Getenv(name)
+		if text == "" {
+			continue
+		}
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			t.Fatalf("SIM_SEED: %v", err)
+			t.Fatalf("%s: %v", name, err)
 		}
-		s.seed = n
+		*field = n
 	}
 	switch {
-	case s.seed == 0 && s.seeds == 0:
-		s.seed, s.seeds = 1, seeds
+	case s.seed == 0:
+		s.seed, s.seeds = 1, cmp.Or(s.seeds, seeds)
 	case s.seeds == 0:
 		s.seeds = 1
 	}
