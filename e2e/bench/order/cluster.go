@@ -1,0 +1,198 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/e2e/bench/rig"
+	"github.com/escher-sched/escher/e2e/hollow"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/admission"
+	"github.com/escher-sched/escher/esl/collect"
+	"github.com/escher-sched/escher/esl/gang"
+	"github.com/escher-sched/escher/esl/share"
+	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/search"
+	"github.com/escher-sched/escher/types"
+)
+
+// A policy is a way to submit the jobs of a workload to Escher. Gangs are gangs under all of them.
+type policy struct {
+	name string
+	// after is how long a gang waits before it collects; 0 means the default.
+	after time.Duration
+	// shared, unless nil, is declared under the name line, for a cluster of some nodes; of returns the
+	// policies of a job.
+	shared func(nodes int) esl.Shared
+	of     func(job) []esl.Policy
+	// priority returns the priority of a job; nil means 0 for all.
+	priority func(job) int
+}
+
+// line is the name of the shared policy.
+const line = "line"
+
+// policies are those of the table.
+func policies() []policy {
+	inLine := func(job) []esl.Policy { return []esl.Policy{esl.Use{Name: line}} }
+	byTenant := func(j job) []esl.Policy { return []esl.Policy{esl.Use{Name: line, As: j.Tenant}} }
+	return []policy{
+		{name: "default"},
+		{name: "default-1h", after: time.Hour},
+		{name: "default-6h", after: 6 * time.Hour},
+		{name: "queue", shared: func(int) esl.Shared { return admission.Queue{} }, of: inLine},
+		{name: "fair-queue", shared: func(nodes int) esl.Shared { return admission.FairQueue{Limit: nodes * devices, Anyone: 1} }, of: byTenant},
+		{name: "fair-share", shared: func(int) esl.Shared {
+			return share.FairShare{Anyone: 1, Over: []string{string(types.GPU)}}
+		}, of: byTenant},
+		// Lengths are known: each doubling is a priority less.
+		{name: "priority-by-length", priority: func(j job) int { return 20 - int(math.Log2(j.Runs)) }},
+	}
+}
+
+const (
+	// session is how long the session of a node lasts without renewal: no node is lost, and renewals
+	// would be most of the work.
+	session = 24 * time.Hour
+	// patience is how long jobs may take after the last has arrived, relative to all arrivals.
+	patience = 10
+)
+
+// run submits the jobs, each at its time, to a cluster of hollow nodes, and returns when each began and
+// ended. Every revision is audited. The clock must be virtual.
+func run(ctx context.Context, l load, p policy) (spans []span, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	keep := server.DefaultPolicy()
+	keep.Interval, keep.Gap, keep.KeepMin, keep.KeepAge = 10*time.Minute, time.Minute, 20*time.Minute, 20*time.Minute
+	nodes := hollow.Nodes(l.nodes, 1)
+	for i := range nodes {
+		nodes[i].Capacity[string(types.GPU)] = devices * rig.WholeDevice
+	}
+	c, err := hollow.Start(ctx, hollow.Config{
+		Nodes: nodes, Collector: keep, TTL: session,
+		Scheduler: scheduler.Config{Placement: search.Pack}, Collect: collect.Config{After: p.after},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	client, err := c.Client(rig.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if p.shared != nil {
+		if err := client.Declare(ctx, line, p.shared(l.nodes), ""); err != nil {
+			return nil, err
+		}
+	}
+	begin := time.Now()
+	seen := &sightings{begin: begin, jobs: l.jobs, spans: make([]span, len(l.jobs)), began: make([]int, len(l.jobs)), ended: make([]int, len(l.jobs))}
+	last := time.Duration(l.jobs[len(l.jobs)-1].At * float64(time.Second))
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		for i, j := range l.jobs {
+			if err := rig.Sleep(ctx, time.Until(begin.Add(time.Duration(j.At*float64(time.Second))))); err != nil {
+				return err
+			}
+			if err := submit(ctx, client, i, j, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	watched, stop := context.WithTimeout(ctx, patience*last)
+	defer stop()
+	group.Go(func() error {
+		err := controlplane.ListWatch(watched, c.Store, controlplane.ListWatchOptions{Prefix: controlplane.Prefix(controlplane.Statuses)}, seen.take)
+		if errors.Is(err, errAll) || watched.Err() != nil && ctx.Err() == nil {
+			return nil
+		}
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return seen.spans, c.Audit(context.WithoutCancel(ctx))
+}
+
+// submit submits a job.
+func submit(ctx context.Context, client *esl.Client, i int, j job, p policy) error {
+	var tasks []controlplane.Submission
+	for n, has := range j.tasks() {
+		t := types.Task{Name: "train", Requests: types.NewRequests(map[string]types.Quantity{string(types.GPU): types.Quantity(has) * rig.WholeDevice})}
+		if p.priority != nil {
+			t.Priority = p.priority(j)
+		}
+		tasks = append(tasks, controlplane.Submission{
+			ID: fmt.Sprintf("j%d-%d", i, n), Task: t,
+			Spec: &types.Spec{Image: "escher.local/hollow", Command: []string{"run", fmt.Sprintf("%.3fs", j.Runs)}},
+		})
+	}
+	var all []esl.Policy
+	if p.of != nil {
+		all = p.of(j)
+	}
+	if len(tasks) > 1 {
+		all = append(all, gang.Gang{})
+	}
+	_, err := client.Submit(ctx, controlplane.Job{ID: fmt.Sprintf("j%d", i), Tasks: tasks}, all...)
+	return err
+}
+
+// errAll ends the watch: all jobs have ended.
+var errAll = errors.New("all jobs have ended")
+
+// sightings is what the statuses of tasks have shown so far.
+type sightings struct {
+	begin        time.Time
+	jobs         []job
+	spans        []span
+	began, ended []int // tasks of each job
+	n            int   // jobs that have ended
+}
+
+// take records the statuses of an update.
+func (s *sightings) take(u controlplane.Update) error {
+	now := time.Since(s.begin).Seconds()
+	for _, e := range u.Events {
+		k, ok := controlplane.Parse(e.Key)
+		var status types.Status
+		if !ok || e.Delete || types.Decode(e.Value, &status) != nil {
+			continue
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(k.ID, "j"), "-")
+		i, err := strconv.Atoi(name)
+		if err != nil || i >= len(s.spans) {
+			continue
+		}
+		tasks := len(s.jobs[i].tasks())
+		switch {
+		case status.Phase == types.Running && s.began[i] < tasks:
+			if s.began[i]++; s.began[i] == tasks {
+				s.spans[i].Begin = now
+			}
+		case status.Phase == types.Succeeded:
+			if s.ended[i]++; s.ended[i] == tasks {
+				arrived := s.jobs[len(s.jobs)-1].At
+				s.spans[i].End, s.spans[i].Early = now, max(0, min(now, arrived)-min(now-s.jobs[i].Runs, arrived))
+				s.n++
+			}
+		case status.Phase.Ended():
+			return types.Errorf(types.Internal, "task %s of the workload %s: %s", k.ID, status.Phase, status.Reason)
+		}
+	}
+	if s.n == len(s.jobs) {
+		return errAll
+	}
+	return nil
+}

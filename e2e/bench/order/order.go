@@ -1,0 +1,166 @@
+package order
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/escher-sched/escher/e2e/bench/rig"
+	"github.com/escher-sched/escher/e2e/bench/rig/bubbletest"
+	"github.com/escher-sched/escher/types"
+)
+
+// Scenarios returns the scenario about the order of jobs.
+func Scenarios() []rig.Scenario {
+	return []rig.Scenario{{
+		Name: "order", About: "how long jobs wait, of five workloads under each policy, in virtual time; beside textbook disciplines computed without a cluster",
+		Full: rig.Size{Nodes: 8, Tasks: 400, Rounds: 1}, Quick: rig.Size{Nodes: 4, Tasks: 60, Rounds: 1}, Run: measure,
+	}}
+}
+
+// VirtualCommand is the name of the command that runs a workload in virtual time. Its argument is the
+// file for the result.
+const VirtualCommand = "bench-virtual"
+
+// errand is what that command reads. It writes a span for each job.
+type errand struct {
+	Workload, Policy string
+	Nodes, Jobs      int
+	Seed             uint64
+}
+
+// RunVirtual is the command VirtualCommand: it runs the workload that in describes, and ends the process.
+func RunVirtual(in io.Reader, file string) error {
+	var e errand
+	if err := json.NewDecoder(in).Decode(&e); err != nil {
+		return types.Errorf(types.Invalid, "read what to run: %w", err)
+	}
+	l, err := workloadOf(e.Workload, e.Nodes, e.Jobs, e.Seed)
+	if err != nil {
+		return err
+	}
+	all := policies()
+	at := slices.IndexFunc(all, func(p policy) bool { return p.name == e.Policy })
+	if at < 0 {
+		return types.Errorf(types.Invalid, "policy: %q is unknown", e.Policy)
+	}
+	bubbletest.Exit(func(ctx context.Context) error {
+		spans, err := run(ctx, l, all[at])
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(spans)
+		if err != nil {
+			return types.Errorf(types.Internal, "write the result: %w", err)
+		}
+		return os.WriteFile(file, text, 0o600)
+	})
+	return nil
+}
+
+// atOnce is how many workloads run at once, in a process each.
+const atOnce = 2
+
+// measure runs every workload under every policy.
+func measure(ctx context.Context, cfg rig.Config) (rows []rig.Row, err error) {
+	if cfg.Tasks < leastJobs || cfg.Nodes < leastNodes {
+		return nil, types.Errorf(types.Invalid, "tasks %d, nodes %d: give at least %d jobs, and %d nodes", cfg.Tasks, cfg.Nodes, leastJobs, leastNodes)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	group := new(errgroup.Group)
+	defer func() { stop(); _ = group.Wait() }() // the arms return the errors
+	slots := make(chan struct{}, atOnce)
+	for _, name := range names() {
+		l, err := workloadOf(name, cfg.Nodes, cfg.Tasks, seed)
+		if err != nil {
+			return rows, err
+		}
+		var arms []rig.Arm
+		for _, d := range disciplines() {
+			arms = append(arms, rig.Arm{Name: name + "/" + d.name, Measure: func(context.Context, rig.Config) (rig.Figures, error) {
+				return figuresOf(l, simulate(l, d)), nil
+			}})
+		}
+		for _, p := range policies() {
+			arms = append(arms, rig.Arm{Name: name + "/" + p.name, Measure: ahead(ctx, group, slots, func() (rig.Figures, error) { return onCluster(ctx, cfg, l, p) })})
+		}
+		s, err := rig.Interleave(ctx, cfg, arms...)
+		if err != nil {
+			return rows, err
+		}
+		over := name + "/" + base
+		for _, a := range arms {
+			row := rig.NewRow(cfg, a.Name, "s", s.Of(a.Name, meanWait)).Over(over, s.Of(a.Name, meanWait), s.Of(over, meanWait)).AddDetails(s, a.Name, meanWait)
+			rows = append(rows, *row.Require(0, rig.Target{Figure: notEnded, AtMost: true, Must: 0, Unit: " not ended"}))
+		}
+	}
+	return rows, nil
+}
+
+// seed is that of the generated workloads: every measurement has the same.
+const seed = 1
+
+// The least size of a measurement: there are gangs, and room for them.
+const (
+	leastJobs  = 2
+	leastNodes = 4
+)
+
+// ahead calls f once in the background, as soon as there is a slot, and returns an arm that waits for
+// the result. Another round gets the same: time is virtual.
+func ahead(ctx context.Context, group *errgroup.Group, slots chan struct{}, f func() (rig.Figures, error)) func(context.Context, rig.Config) (rig.Figures, error) {
+	var found rig.Figures
+	var err error
+	done := make(chan struct{})
+	group.Go(func() error {
+		defer close(done)
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			found, err = f()
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		return err
+	})
+	return func(context.Context, rig.Config) (rig.Figures, error) {
+		<-done
+		return found, err
+	}
+}
+
+// onCluster runs a workload under a policy, in a process of its own.
+func onCluster(ctx context.Context, cfg rig.Config, l load, p policy) (found rig.Figures, err error) {
+	err = rig.WithDirectory(cfg, func(dir string) error {
+		ask, err := json.Marshal(errand{Workload: l.name, Policy: p.name, Nodes: cfg.Nodes, Jobs: cfg.Tasks, Seed: seed})
+		if err != nil {
+			return types.Errorf(types.Internal, "write what to run: %w", err)
+		}
+		file, begin := filepath.Join(dir, "result.json"), time.Now()
+		cmd := exec.CommandContext(ctx, cfg.Self, VirtualCommand, file)
+		cmd.Stdin = bytes.NewReader(ask)
+		if said, err := cmd.CombinedOutput(); err != nil {
+			return types.Errorf(types.Internal, "run %s under %s: %w: %s", l.name, p.name, err, said)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return types.Errorf(types.Internal, "read the result of %s under %s: %w", l.name, p.name, err)
+		}
+		var spans []span
+		if err := json.Unmarshal(text, &spans); err != nil || len(spans) != len(l.jobs) {
+			return types.Errorf(types.Internal, "read the result of %s under %s: %d of %d jobs: %w", l.name, p.name, len(spans), len(l.jobs), err)
+		}
+		found = figuresOf(l, spans)
+		found["took_s"] = time.Since(begin).Seconds()
+		return nil
+	})
+	return found, err
+}

@@ -1,0 +1,284 @@
+package order
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+)
+
+// A discipline says which waiting jobs come first. All know of a job only what their doc says, place it
+// on any nodes with room, the fullest first, and cost nothing.
+type discipline struct {
+	name string
+	// before orders jobs: negative if a comes first.
+	before func(a, b *progress) int
+	// passes lets a job begin for which there is room while one before it waits.
+	passes bool
+	// preempts takes running jobs off their nodes for jobs that come first, and loses none of their
+	// work: as with a checkpoint that takes no time.
+	preempts bool
+	// level, unless nil, is the level of a job that has been served for some device seconds, and how
+	// much more service changes it.
+	level func(served float64) (level int, more float64)
+}
+
+// attained is the service after which a job comes after those that have had less, in device seconds: an
+// hour of a node's devices (Tiresias: two queues, in order of arrival within each).
+const attained = 3600 * devices
+
+// disciplines are those to compare with.
+func disciplines() []discipline {
+	arrival := func(a, b *progress) int { return cmp.Compare(a.n, b.n) }
+	length := func(a, b *progress) int { return cmp.Or(cmp.Compare(a.left, b.left), arrival(a, b)) }
+	return []discipline{
+		// In order of arrival.
+		{name: "fifo", before: arrival},
+		// In order of arrival, and whatever fits may pass: the base of all ratios.
+		{name: base, before: arrival, passes: true},
+		// The shortest first, of known lengths.
+		{name: "shortest", before: length, passes: true},
+		// The shortest remaining time first.
+		{name: "srtf", before: length, passes: true, preempts: true},
+		// The least attained service first, of unknown lengths.
+		{name: "least-attained", passes: true, preempts: true,
+			before: func(a, b *progress) int { return cmp.Or(cmp.Compare(a.level, b.level), arrival(a, b)) },
+			level: func(served float64) (int, float64) {
+				if served < attained {
+					return 0, attained - served
+				}
+				return 1, math.Inf(1)
+			}},
+	}
+}
+
+// base is the discipline that others are compared with.
+const base = "fifo-passes"
+
+// progress is a job during a simulation.
+type progress struct {
+	n     int // in order of arrival
+	tasks []int
+	gpus  float64
+	// left is how long it still has to run, and served what it has had, in device seconds, at since.
+	left, served, since float64
+	level               int
+	running             bool
+	nodes               []int
+	span                span
+	stale               int // events of it that no longer count
+}
+
+// slack is what rounding may leave of a time or a service, in seconds.
+const slack = 1e-3
+
+// event is the end of a running job, or a change of its level.
+type event struct {
+	at    float64
+	of    *progress
+	valid int
+}
+
+type events []event
+
+func (h events) Len() int           { return len(h) }
+func (h events) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h events) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *events) Push(x any)        { *h = append(*h, x.(event)) }
+func (h *events) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// simulation is a discipline at work.
+type simulation struct {
+	discipline
+	now     float64
+	arrived float64 // when the last job arrives
+	free    []int   // devices of each node
+	left    int     // devices of all of them
+	waiting []*progress
+	running []*progress
+	events  events
+}
+
+// simulate returns when each job begins and ends under a discipline.
+func simulate(l load, d discipline) []span {
+	s := &simulation{discipline: d, arrived: l.jobs[len(l.jobs)-1].At}
+	s.clear(l.nodes)
+	all := make([]*progress, len(l.jobs))
+	for i, j := range l.jobs {
+		all[i] = &progress{n: i, tasks: j.tasks(), gpus: float64(j.GPUs), left: j.Runs, span: span{Begin: -1}}
+	}
+	for next := 0; next < len(all) || len(s.events) > 0; {
+		if next < len(all) && (len(s.events) == 0 || l.jobs[next].At <= s.events[0].at) {
+			s.now = l.jobs[next].At
+			s.insert(all[next])
+			next++
+			if next < len(all) && l.jobs[next].At == s.now {
+				continue
+			}
+		} else if e := heap.Pop(&s.events).(event); e.valid != e.of.stale {
+			continue
+		} else {
+			s.now = e.at
+
+			s.reach(e.of)
+		}
+		s.begin()
+	}
+	out := make([]span, len(all))
+	for i, p := range all {
+		out[i] = p.span
+	}
+	return out
+}
+
+// clear makes all nodes free.
+func (s *simulation) clear(nodes int) {
+	s.free, s.left = slices.Repeat([]int{devices}, nodes), nodes*devices
+}
+
+// insert adds a job to those that wait.
+func (s *simulation) insert(p *progress) {
+	at, _ := slices.BinarySearchFunc(s.waiting, p, s.before)
+	s.waiting = slices.Insert(s.waiting, at, p)
+}
+
+// reach is the end of a running job, or the change of its level.
+func (s *simulation) reach(p *progress) {
+	s.serve(p)
+	if p.left > slack {
+		p.stale++
+		s.expect(p)
+		return
+	}
+	p.span.End = s.now
+	s.leave(p)
+}
+
+// serve counts the service of a running job until now.
+func (s *simulation) serve(p *progress) {
+	p.span.Early += max(0, min(s.now, s.arrived)-p.since)
+	p.left, p.served, p.since = p.left-(s.now-p.since), p.served+(s.now-p.since)*p.gpus, s.now
+	if s.level != nil {
+		p.level, _ = s.level(p.served + slack)
+	}
+}
+
+// leave takes a job off its nodes.
+func (s *simulation) leave(p *progress) {
+	s.giveUp(p)
+	p.running = false
+	p.stale++
+	s.running = slices.DeleteFunc(s.running, func(q *progress) bool { return q == p })
+}
+
+// expect adds the next event of a running job.
+func (s *simulation) expect(p *progress) {
+	at := s.now + p.left
+	if s.level != nil {
+		if level, more := s.level(p.served); level == p.level && !math.IsInf(more, 1) {
+			at = min(at, s.now+more/p.gpus)
+		}
+	}
+	heap.Push(&s.events, event{at, p, p.stale})
+}
+
+// begin begins the jobs that are next.
+func (s *simulation) begin() {
+	if s.preempts {
+		s.choose()
+		return
+	}
+	kept := s.waiting[:0]
+	for i, p := range s.waiting {
+		if !s.place(p) {
+			kept = append(kept, p)
+			if !s.passes {
+				kept = append(kept, s.waiting[i+1:]...)
+				break
+			}
+		}
+	}
+	s.waiting = kept
+}
+
+// choose decides anew who runs: in order, as far as there is room.
+func (s *simulation) choose() {
+	before := slices.Clone(s.running)
+	for _, p := range before {
+		s.serve(p)
+	}
+	all := slices.Concat(before, s.waiting)
+	slices.SortFunc(all, s.before)
+	s.clear(len(s.free))
+	s.waiting, s.running = nil, nil
+	for _, p := range all {
+		was := p.running
+		p.nodes, p.running = nil, false
+		switch {
+		case !s.fit(p):
+			if was {
+				p.stale++
+			}
+			s.waiting = append(s.waiting, p)
+		case was:
+			p.running, s.running = true, append(s.running, p)
+		default:
+			s.start(p)
+		}
+	}
+}
+
+// place begins a job if there is room.
+func (s *simulation) place(p *progress) bool {
+	if !s.fit(p) {
+		return false
+	}
+	s.start(p)
+	return true
+}
+
+// start lets a job that has its nodes run.
+func (s *simulation) start(p *progress) {
+	if p.span.Begin < 0 {
+		p.span.Begin = s.now
+	}
+	p.running, p.since = true, s.now
+	s.running = append(s.running, p)
+	s.expect(p)
+}
+
+// fit takes room for all tasks of a job, on the fullest nodes, or for none.
+func (s *simulation) fit(p *progress) bool {
+	if int(p.gpus) > s.left {
+		return false
+	}
+	for i, need := range p.tasks {
+		best := -1
+		for n, free := range s.free {
+			if free >= need && (best < 0 || free < s.free[best]) {
+				best = n
+			}
+		}
+		if best < 0 {
+			s.giveUp(p)
+			return false
+		}
+		s.free[best] -= p.tasks[i]
+		s.left -= p.tasks[i]
+		p.nodes = append(p.nodes, best)
+	}
+	return true
+}
+
+// giveUp gives up the room of a job.
+func (s *simulation) giveUp(p *progress) {
+	for i, n := range p.nodes {
+		s.free[n] += p.tasks[i]
+		s.left += p.tasks[i]
+	}
+	p.nodes = nil
+}
