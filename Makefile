@@ -35,7 +35,7 @@ MODULE := github.com/escher-sched/escher
 LAWS   := $(MODULE)/e2e/laws
 SIM    := $(MODULE)/e2e/sim
 FIRST  := $(MODULE)/e2e $(MODULE)/nodeagent/runtime/containerd
-IMPURE := $(MODULE)/controlplane/server $(MODULE)/controlplane/etcdstore
+IMPURE := $(MODULE)/controlplane/server $(MODULE)/controlplane/etcdstore $(MODULE)/esl/apply $(MODULE)/esl/gang
 PURE    = $$(go list ./types/... ./controlplane/... ./scheduler/... ./esl/... | grep -vF $(IMPURE:%=-e %))
 MACHINE = $(FIRST) $$(go list ./... | grep -vxF -e $(LAWS) -e $(SIM) $$(printf -- '-e %s ' $(PURE)))
 COUNT  := $(if $(FRESH),-count=1)
@@ -53,19 +53,19 @@ endif
 
 # 500 seeds: without the race detector, which makes them ten times as slow and finds nothing in
 # what takes its steps one by one. Three at once: most of each keeps one core busy. The
-# files of agents are in memory, if there is such a directory: a disk doubles the time. What chance
-# decides is tried again each time; the rest only after a change.
+# files of agents are in memory, if there is such a directory: a disk doubles the time. The result of
+# what takes its steps one by one holds until something changes; the others run each time.
 MEMORY := $(firstword $(wildcard /dev/shm) /tmp)
 seeds: ## 500 seeds of both simulations, the largest gang, and every document of the schema's test
 	@printf '%s\n' './e2e/faults -run TestSeeds -count 1 -faults.seeds 60' './e2e/sim -run TestSeeds' \
-		'./cmd/escher/internal/cli -run TestSchemaAgrees' './esl/gang -run TestGangOn512Nodes' | \
+		'./cmd/escher/internal/cli -run TestSchemaAgrees' './esl/gang -run TestGangOn512Nodes -count 1' | \
 	SIM_SEEDS=440 SCHEMA_ALL=1 GOGC=400 TMPDIR=$(MEMORY) GOTMPDIR=/tmp xargs -P 3 -L 1 go test -trimpath
 
 # How long each fuzz target runs. What fails is kept below testdata/fuzz of its package, and
 # every later run of the tests begins with it.
 FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME: decoders, validators, files, handlers
-	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -ru | GOGC=400 xargs -P 9 -n 1 tools/fuzz.sh $(FUZZTIME)
+	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -ru | GOGC=400 xargs -P 5 -n 1 tools/fuzz.sh $(FUZZTIME)
 
 demo: ## the demo on real containers; needs root
 	@GOAL=$@ deploy/deps.sh root run

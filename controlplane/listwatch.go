@@ -76,7 +76,8 @@ type ListWatchOptions struct {
 //   - The loop waits between tries as RetryPolicy says, longer each time. A batch of the watch
 //     resets the wait. The loop never gives up.
 //   - A store whose history ends before what was delivered was restored from a backup. The loop
-//     then returns Precondition, because what was delivered may never have happened.
+//     notices this when a watch begins, or at a listing. It then returns Precondition, because what
+//     was delivered may never have happened.
 //   - An error of the store of another class ends the loop, which returns it.
 //   - An error of handle ends the loop, which returns it unchanged.
 //   - When ctx is done the loop returns ctx.Err(). On every return its watch has ended and is
@@ -201,7 +202,8 @@ func (l *listWatch) heard() {
 // watch delivers changes until the watch ends, and returns why.
 func (l *listWatch) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	batches := l.store.Watch(ctx, WatchOptions{Prefix: l.opts.Prefix, From: l.last + 1})
+	begin := l.last
+	batches := l.store.Watch(ctx, WatchOptions{Prefix: l.opts.Prefix, From: begin + 1})
 	defer func() {
 		cancel()
 		for range batches {
@@ -211,6 +213,10 @@ func (l *listWatch) watch(ctx context.Context) error {
 	for batch := range batches {
 		if batch.Err != nil {
 			return batch.Err
+		}
+		if len(batch.Events) == 0 && batch.Revision < begin && l.last == begin {
+			// The listing that follows finds out whether the store was restored.
+			return types.Errorf(types.Compacted, "watch %s: the store is at revision %d, after revision %d was read", l.opts.Prefix, batch.Revision, begin)
 		}
 		if err := l.takeBatch(batch); err != nil {
 			return err

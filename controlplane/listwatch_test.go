@@ -307,22 +307,29 @@ func TestListWatchTriesToListForEver(t *testing.T) {
 }
 
 func TestListWatchEndsWhenTheStoreWasRestored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := follow(t, controlplane.ListWatchOptions{}, func(f *follower) {
-			f.put("1", "/a")
-			f.store.failList = func(n int) error {
-				if n == 1 {
-					f.store.Store = memstore.New()
+	for name, batch := range map[string]controlplane.Batch{
+		"its history is gone":           {Err: errCompacted()},
+		"nothing is written after that": {Revision: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := follow(t, controlplane.ListWatchOptions{}, func(f *follower) {
+					f.put("1", "/a")
+					f.store.failList = func(n int) error {
+						if n == 1 {
+							f.store.Store = memstore.New()
+						}
+						return nil
+					}
+				})
+				f.want("2 synced: /a=1@2")
+				f.store.inject <- batch
+				if err := <-f.ended; !types.Is(err, types.Precondition) {
+					t.Errorf("error %v, want Precondition", err)
 				}
-				return nil
-			}
+			})
 		})
-		f.want("2 synced: /a=1@2")
-		f.lose(errCompacted())
-		if err := <-f.ended; !types.Is(err, types.Precondition) {
-			t.Errorf("error %v, want Precondition", err)
-		}
-	})
+	}
 }
 
 func TestListWatchEndsWithAnErrorOfAnotherClass(t *testing.T) {

@@ -44,7 +44,7 @@ func (c *cluster) unpullable() {
 	var o outcome
 	if !eventually(func() bool {
 		o = c.escher("logs", id)
-		return o.code != 0 && strings.Contains(o.err, "no node has any of it: it is bound: pull image "+nowhere)
+		return o.code != 0 && strings.Contains(o.err, "its phase is bound: pull image "+nowhere)
 	}) {
 		c.t.Errorf("logs say %s", o.err)
 	}

@@ -84,7 +84,7 @@ func TestRefusedAsWritten(t *testing.T) {
 			{hollow.Task(100), types.Invalid, "policies[1] (use): the job uses s twice", []esl.Policy{esl.Use{Name: "s"}, esl.Use{Name: "s"}}},
 			{hollow.Task(100), types.Invalid, "of[0].labels.a: is empty: give the value that it must have", []esl.Policy{place.Prefer{Of: []place.Choice{{Labels: map[string]string{"a": ""}}}}}},
 			{drawn, types.Invalid, `tasks[0].requests: "cpu@res" is of a reservation, which does not move: ask for it without, or drop migrate`, []esl.Policy{room.Migrate{}}},
-			{hollow.Task(3000), types.Precondition, "min: the cluster is too small: were nothing else there, 2 of the first 3 tasks would fit; of cpu they ask for 9, up to 3 on one node: the cluster has 8, a node 4 at most: lower it", []esl.Policy{room.Elastic{Min: 3}}},
+			{hollow.Task(3000), types.Precondition, "min: the cluster is too small: were nothing else there, 2 of the first 3 tasks would fit; the tasks request 9 cpu, up to 3 on one node: the cluster has 8, the largest node 4: lower it", []esl.Policy{room.Elastic{Min: 3}}},
 			{hollow.Task(100), types.Precondition, "all 3 tasks are to begin at once, and apart has at most 1 on one node", []esl.Policy{place.Apart{}, room.Elastic{Min: 3}}},
 		} {
 			_, err := jobs.Submit(t.Context(), controlplane.Job{Tasks: esl.Copies(4, test.task)}, test.p...)

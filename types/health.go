@@ -143,11 +143,11 @@ func CheckPort(port string, ports map[string]int) (int, error) {
 	if n := fixedPort(port); n != 0 {
 		return n, nil
 	}
-	has := "it has none"
+	remedy := fmt.Sprintf("give a number from 1 to %d", MaxPort)
 	if len(ports) > 0 {
-		has = "it has " + PortsText(ports)
+		remedy += ", or one of " + PortsText(ports)
 	}
-	return 0, Errorf(Invalid, "port %q: the task has no port of that name, and it is not a number from 1 to %d: name one of its ports: %s", shorten(port), MaxPort, has)
+	return 0, Errorf(Invalid, "port %q: the task has no port of that name: %s", shorten(port), remedy)
 }
 
 // PortsText lists ports by name, each as name=number.

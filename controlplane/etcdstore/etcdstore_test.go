@@ -250,7 +250,9 @@ func TestWatchOfStoreAtRest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ch := s.Watch(t.Context(), controlplane.WatchOptions{Prefix: "/", From: page.Revision + 1})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			ch := s.Watch(ctx, controlplane.WatchOptions{Prefix: "/", From: page.Revision + 1})
 			for range 3 {
 				if batch := <-ch; batch.Err != nil || batch.Revision != page.Revision {
 					t.Fatalf("it heard of revision %d, %v, want %d", batch.Revision, batch.Err, page.Revision)
@@ -260,9 +262,9 @@ func TestWatchOfStoreAtRest(t *testing.T) {
 				t.Fatal(err)
 			}
 			for events := 0; events < 1; {
-				batch := <-ch
-				if batch.Err != nil {
-					t.Fatal(batch.Err)
+				batch, ok := <-ch
+				if batch.Err != nil || !ok {
+					t.Fatalf("the watch ended: %v", batch.Err)
 				}
 				events += len(batch.Events)
 			}

@@ -15,7 +15,7 @@ import (
 // SharedWatches makes all watches of the store share one stream, like those of etcd's own client.
 // It serves processes with very many watches, because a stream costs etcd 50 KB and some
 // goroutines. Undelivered batches are kept here without bound. Progress is only reported while etcd
-// has sent everything to each watch. Only the bench uses it, but it decodes watches like
+// has sent everything to each watch, and the revision with which each begins exists. Only the bench uses it, but it decodes watches like
 // Store.Watch, so it is here.
 func SharedWatches() Option {
 	return func(s *Store) { s.shared = &sharedWatches{store: s, sending: make(chan struct{}, 1)} }

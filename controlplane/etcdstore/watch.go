@@ -99,7 +99,7 @@ func (w *watch) run(ctx context.Context, opts controlplane.WatchOptions) error {
 	}
 }
 
-// locked calls f, and lets no other goroutine deliver meanwhile.
+// locked calls f while holding mu.
 func (w *watch) locked(f func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -52,7 +52,7 @@ func obeyCommand(ctx context.Context, args []string, executable func() (string, 
 		}
 		return measure(ctx, self, in, out, problems)
 	case len(args) == 2 && args[0] == order.VirtualCommand:
-		return order.RunVirtual(in, args[1])
+		return order.RunVirtual(ctx, in, args[1])
 	case len(args) == 2 && args[0] == rig.RoleCommand:
 		return rig.RunRole(ctx, args[1], in, out, alphazero.Parts())
 	}

@@ -24,7 +24,7 @@ func lengthOf(seed uint64) int {
 	return steps * 2 / 5
 }
 
-// settings select the seeds: -sim.seeds n or SIM_SEEDS=n many. A failing seed runs again with
+// settings select the seeds; -sim.seeds or SIM_SEEDS sets their number. A failing seed runs again with
 // -sim.seed n or SIM_SEED=n, and a script of it with SIM_SCRIPT=file in addition.
 type settings struct {
 	seed, seeds uint64
@@ -53,7 +53,7 @@ func chosen(t *testing.T) settings {
 	s := settings{seed: get("sim.seed").(uint64), seeds: get("sim.seeds").(uint64), shrink: get("sim.shrink").(time.Duration)}
 	for name, field := range map[string]*uint64{"SIM_SEED": &s.seed, "SIM_SEEDS": &s.seeds} {
 		text := os.Getenv(name)
-		if text == "" {
+		if text == "" || *field != 0 {
 			continue
 		}
 		n, err := strconv.ParseUint(text, 10, 64)

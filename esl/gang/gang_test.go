@@ -74,9 +74,9 @@ func TestGangTooLarge(t *testing.T) {
 				t.Errorf("%v, want %q", err, says)
 			}
 		}
-		refused(5, "4 of its 5 members would fit; of cpu they ask for 15, up to 3 on one node: the cluster has 16, a node 4 at most: ask for less", gang.Gang{})
-		refused(4, "2 of its 4 members would fit on one rack; of cpu they ask for 12, up to 3 on one node: the largest rack has 8, a node 4 at most: ask", gang.Gang{In: esl.Rack})
-		refused(2, "0 of its 2 members would fit on one node; of cpu they ask for 6, up to 6 on one node: the cluster has 16, a node 4 at most: ask", gang.Gang{In: esl.Node})
+		refused(5, "4 of its 5 members would fit; the tasks request 15 cpu, up to 3 on one node: the cluster has 16, the largest node 4: ask for less", gang.Gang{})
+		refused(4, "2 of its 4 members would fit on one rack; the tasks request 12 cpu, up to 3 on one node: the largest rack has 8, the largest node 4: ask", gang.Gang{In: esl.Rack})
+		refused(2, "0 of its 2 members would fit on one node; the tasks request 6 cpu, up to 6 on one node: the cluster has 16, the largest node 4: ask", gang.Gang{In: esl.Node})
 		if len(g.Snapshot().Jobs) != 0 {
 			t.Error("something was written")
 		}

@@ -68,7 +68,7 @@ func emptyDomains(all map[string]*types.Node, over esl.Domain) (domains map[stri
 	return domains, true
 }
 
-// only returns the part of the needs that is of some resources, on any devices: those of a registered
+// only returns the needs of some resources. It leaves out which devices they need: those of a registered
 // node are unknown.
 func only(needs [][]cluster.Need, of func(types.ResourceID) bool) [][]cluster.Need {
 	out := make([][]cluster.Need, len(needs))
@@ -82,7 +82,7 @@ func only(needs [][]cluster.Need, of func(types.ResourceID) bool) [][]cluster.Ne
 	return out
 }
 
-// sumsOf returns how much the needs ask for in all.
+// sumsOf adds up the needs of each resource.
 func sumsOf(needs [][]cluster.Need) map[types.ResourceID]types.Quantity {
 	sums := make(map[types.ResourceID]types.Quantity)
 	for _, bundle := range needs {

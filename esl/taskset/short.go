@@ -13,7 +13,7 @@ import (
 )
 
 // ShortInNodes names, for the end of a clause, each resource of which the registered nodes would have
-// too little for all of the needs if they were empty: how much the needs ask for, and how much there
+// too little for all of the needs if they were empty: how much the needs request, and how much there
 // is. It returns "" if none is short by itself.
 func ShortInNodes(all map[string]*types.Node, over esl.Domain, needs [][]cluster.Need) string {
 	domains, _ := emptyDomains(all, over)
@@ -42,8 +42,8 @@ func ShortInNodes(all map[string]*types.Node, over esl.Domain, needs [][]cluster
 			if over != "" {
 				where = "the largest " + string(over)
 			}
-			short = append(short, fmt.Sprintf("; of %s they ask for %s, up to %s on one node: %s has %s, a node %s at most",
-				id, sums[id].Format(id), piece.Format(id), where, most.Format(id), largest.Format(id)))
+			short = append(short, fmt.Sprintf("; the tasks request %s %s, up to %s on one node: %s has %s, the largest node %s",
+				sums[id].Format(id), id, piece.Format(id), where, most.Format(id), largest.Format(id)))
 		}
 	}
 	return strings.Join(short, "")

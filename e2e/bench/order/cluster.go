@@ -80,7 +80,7 @@ func run(ctx context.Context, l load, p policy) (spans []span, err error) {
 	}
 	c, err := hollow.Start(ctx, hollow.Config{
 		Nodes: nodes, Collector: keep, TTL: session,
-		Scheduler: scheduler.Config{Placement: search.Pack}, Collect: collect.Config{After: p.after},
+		Scheduler: scheduler.Config{Placement: search.Pack, Seed: seed}, Collect: collect.Config{After: p.after},
 	})
 	if err != nil {
 		return nil, err
@@ -95,13 +95,12 @@ func run(ctx context.Context, l load, p policy) (spans []span, err error) {
 			return nil, err
 		}
 	}
-	begin := time.Now()
-	seen := &sightings{begin: begin, jobs: l.jobs, spans: make([]span, len(l.jobs)), began: make([]int, len(l.jobs)), ended: make([]int, len(l.jobs))}
+	seen := newSightings(l.jobs)
 	last := time.Duration(l.jobs[len(l.jobs)-1].At * float64(time.Second))
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		for i, j := range l.jobs {
-			if err := rig.Sleep(ctx, time.Until(begin.Add(time.Duration(j.At*float64(time.Second))))); err != nil {
+			if err := rig.Sleep(ctx, time.Until(seen.begin.Add(time.Duration(j.At*float64(time.Second))))); err != nil {
 				return err
 			}
 			if err := submit(ctx, client, i, j, p); err != nil {
@@ -154,11 +153,20 @@ var errAll = errors.New("all jobs have ended")
 
 // sightings is what the statuses of tasks have shown so far.
 type sightings struct {
-	begin        time.Time
-	jobs         []job
-	spans        []span
-	began, ended []int // tasks of each job
-	n            int   // jobs that have ended
+	begin time.Time
+	jobs  []job
+	spans []span
+	// began and ended are the tasks of each job that have run, and that have ended.
+	began, ended []map[string]bool
+	n            int // jobs that have ended
+}
+
+func newSightings(jobs []job) *sightings {
+	s := &sightings{begin: time.Now(), jobs: jobs, spans: make([]span, len(jobs)), began: make([]map[string]bool, len(jobs)), ended: make([]map[string]bool, len(jobs))}
+	for i := range jobs {
+		s.began[i], s.ended[i] = make(map[string]bool), make(map[string]bool)
+	}
+	return s
 }
 
 // take records the statuses of an update.
@@ -177,17 +185,17 @@ func (s *sightings) take(u controlplane.Update) error {
 		}
 		tasks := len(s.jobs[i].tasks())
 		switch {
-		case status.Phase == types.Running && s.began[i] < tasks:
-			if s.began[i]++; s.began[i] == tasks {
+		case status.Phase == types.Running && !s.began[i][k.ID]:
+			if s.began[i][k.ID] = true; len(s.began[i]) == tasks {
 				s.spans[i].Begin = now
 			}
-		case status.Phase == types.Succeeded:
-			if s.ended[i]++; s.ended[i] == tasks {
+		case status.Phase == types.Succeeded && !s.ended[i][k.ID]:
+			if s.ended[i][k.ID] = true; len(s.ended[i]) == tasks {
 				arrived := s.jobs[len(s.jobs)-1].At
 				s.spans[i].End, s.spans[i].Early = now, max(0, min(now, arrived)-min(now-s.jobs[i].Runs, arrived))
 				s.n++
 			}
-		case status.Phase.Ended():
+		case status.Phase.Ended() && status.Phase != types.Succeeded:
 			return types.Errorf(types.Internal, "task %s of the workload %s: %s", k.ID, status.Phase, status.Reason)
 		}
 	}

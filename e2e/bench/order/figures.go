@@ -28,7 +28,7 @@ const (
 )
 
 // figuresOf returns the figures of a run: means over the jobs that ended, and how many did not. The
-// utilization is that until the last job arrives: what is left then ends as it can.
+// utilization is that until the last job arrives.
 func figuresOf(l load, spans []span) rig.Figures {
 	var waits, gang, one, complete []float64
 	byTenant := make(map[string][]float64)

@@ -3,6 +3,7 @@ package order
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -20,7 +21,7 @@ type job struct {
 	At, Runs float64
 	// GPUs is how many devices it asks for in all: eight for each task, and the rest for the last.
 	GPUs int
-	// Tenant is who submits it.
+	// Tenant submits it.
 	Tenant string
 }
 
@@ -54,8 +55,8 @@ const (
 	light  = "light"
 )
 
-// mixes are the generated workloads: single tasks alone; some gangs, just within what the cluster can
-// do; more of them than it can do, for a while; and a load under which little waits.
+// mixes are the generated workloads: single tasks alone; some gangs, at a load that the cluster can just
+// bear; more gangs, at a load that it cannot bear; and a light load.
 func mixes() []mix {
 	return []mix{
 		{name: single, load: 1.05, gangs: 0, median: 900, sigma: 1.7},
@@ -130,7 +131,9 @@ func spanOf(jobs []job, nodes int, share float64) float64 {
 
 // generate draws n jobs.
 func (m mix) generate(nodes, n int, seed uint64) []job {
-	rng := rand.New(rand.NewPCG(seed, uint64(len(m.name))))
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(m.name)) // it returns no error
+	rng := rand.New(rand.NewPCG(seed, h.Sum64()))
 	jobs := make([]job, n)
 	for i := range jobs {
 		j := job{GPUs: []int{1, 1, 1, 2, 4, 8}[rng.IntN(6)], Tenant: fmt.Sprintf("t%d", min(rng.IntN(tenants), rng.IntN(tenants)))}

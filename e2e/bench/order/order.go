@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -21,7 +22,7 @@ import (
 // Scenarios returns the scenario about the order of jobs.
 func Scenarios() []rig.Scenario {
 	return []rig.Scenario{{
-		Name: "order", About: "how long jobs wait, of five workloads under each policy, in virtual time; beside textbook disciplines computed without a cluster",
+		Name: "order", About: "how long jobs wait, of five workloads under each policy, in virtual time; compared with textbook disciplines, which are computed without a cluster",
 		Full: rig.Size{Nodes: 8, Tasks: 400, Rounds: 1}, Quick: rig.Size{Nodes: 4, Tasks: 60, Rounds: 1}, Run: measure,
 	}}
 }
@@ -38,11 +39,17 @@ type errand struct {
 }
 
 // RunVirtual is the command VirtualCommand: it runs the workload that in describes, and ends the process.
-func RunVirtual(in io.Reader, file string) error {
+// The process ends earlier when ctx is done, or in ends.
+func RunVirtual(ctx context.Context, in io.Reader, file string) error {
 	var e errand
 	if err := json.NewDecoder(in).Decode(&e); err != nil {
 		return types.Errorf(types.Invalid, "read what to run: %w", err)
 	}
+	context.AfterFunc(ctx, func() { os.Exit(types.ExitInterrupted) })
+	go func() {
+		_, _ = io.Copy(io.Discard, in) // its end is that of the parent
+		os.Exit(types.ExitInterrupted)
+	}()
 	l, err := workloadOf(e.Workload, e.Nodes, e.Jobs, e.Seed)
 	if err != nil {
 		return err
@@ -146,17 +153,30 @@ func onCluster(ctx context.Context, cfg rig.Config, l load, p policy) (found rig
 		}
 		file, begin := filepath.Join(dir, "result.json"), time.Now()
 		cmd := exec.CommandContext(ctx, cfg.Self, VirtualCommand, file)
-		cmd.Stdin = bytes.NewReader(ask)
-		if said, err := cmd.CombinedOutput(); err != nil {
-			return types.Errorf(types.Internal, "run %s under %s: %w: %s", l.name, p.name, err, said)
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &said, &said
+		// The pipe is open for as long as this process lives.
+		asking, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			_, writing := asking.Write(ask)
+			err = errors.Join(cmd.Wait(), writing)
+		}
+		if err != nil {
+			return types.Errorf(types.Internal, "run %s under %s: %w: %s", l.name, p.name, err, said.String())
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return types.Errorf(types.Internal, "read the result of %s under %s: %w", l.name, p.name, err)
 		}
 		var spans []span
-		if err := json.Unmarshal(text, &spans); err != nil || len(spans) != len(l.jobs) {
-			return types.Errorf(types.Internal, "read the result of %s under %s: %d of %d jobs: %w", l.name, p.name, len(spans), len(l.jobs), err)
+		if err := json.Unmarshal(text, &spans); err != nil {
+			return types.Errorf(types.Internal, "read the result of %s under %s: %w", l.name, p.name, err)
+		}
+		if len(spans) != len(l.jobs) {
+			return types.Errorf(types.Internal, "read the result of %s under %s: it has %d of %d jobs", l.name, p.name, len(spans), len(l.jobs))
 		}
 		found = figuresOf(l, spans)
 		found["took_s"] = time.Since(begin).Seconds()

@@ -205,12 +205,16 @@ func (s *simulation) begin() {
 	s.waiting = kept
 }
 
-// choose decides anew who runs: in order, as far as there is room.
+// choose selects the jobs that run from now on: in order, as far as there is room.
 func (s *simulation) choose() {
 	before := slices.Clone(s.running)
 	for _, p := range before {
-		s.serve(p)
+		if s.serve(p); p.left <= slack { // its end is an event of this moment
+			p.span.End = s.now
+			s.leave(p)
+		}
 	}
+	before = slices.Clone(s.running)
 	all := slices.Concat(before, s.waiting)
 	slices.SortFunc(all, s.before)
 	s.clear(len(s.free))

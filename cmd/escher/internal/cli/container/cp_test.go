@@ -93,8 +93,8 @@ func TestParseForward(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"grpc":       `port "grpc": the task has no port of that name, and it is not a number from 1 to 65535: name one of its ports: it has http=20001`,
-		"0":          "not a number from 1 to 65535: name one of its ports",
+		"grpc":       `port "grpc": the task has no port of that name: give a number from 1 to 65535, or one of http=20001`,
+		"0":          "give a number from 1 to 65535, or one of http=20001",
 		"65536":      `port "65536": `,
 		"x:8888":     `"x" is not a port of this machine: give 1 to 65535`,
 		"-1:8888":    `"-1" is not a port of this machine`,

@@ -20,8 +20,9 @@ import (
 
 const forwardHelp = `Listens on ports of this machine, at 127.0.0.1, and passes each connection on to a port of
 the node of a running task, through the API of the node. PORT is the name of a port of the
-task, or any number; before a colon, the port to listen on here: none means a free one. It
-ends with the task, or with Ctrl-C.
+task, or any number; before a colon, the port to listen on here: none means a free one. A
+task on this machine has its own port: another one is listened on. It ends with the task,
+or with Ctrl-C.
 
   escher port-forward web http              the port named http, under the same number here if that is free
   escher port-forward notebook 8888
@@ -116,17 +117,21 @@ func (on *onTask) ports(ctx context.Context, f *cmdutil.Factory) (map[string]int
 	return cmdutil.PortsOf(ctx, client, spec, on.client.Node(), on.id, on.attempt)
 }
 
-// listen listens on a port of this machine for a forwarding. If it is in use and the user did not
-// choose it, it takes a free one.
-func (on *onTask) listen(ctx context.Context, f *cmdutil.Factory, p forwarding) (l net.Listener, err error) {
+// errItself is why a port is not listened on.
+var errItself = types.Errorf(types.Precondition, "connections would come back to it, as it is a port of the task, which runs on this machine")
+
+// listen listens on a port of this machine for one of all forwardings. If it is in use and the user did
+// not choose it, it takes a free one.
+func (on *onTask) listen(ctx context.Context, f *cmdutil.Factory, p forwarding, all []forwarding) (l net.Listener, err error) {
 	at := func(port int) (net.Listener, error) {
 		return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}
-	// On the node of the task, its own port would pass connections to itself.
-	if err = syscall.EADDRINUSE; !on.client.Here() || p.local != p.remote {
+	if itself := func(q forwarding) bool { return q.remote == p.local }; on.client.Here() && slices.ContainsFunc(all, itself) {
+		err = errItself
+	} else {
 		l, err = at(p.local)
 	}
-	if !errors.Is(err, syscall.EADDRINUSE) || p.given {
+	if p.given || !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, errItself) {
 		return l, err
 	}
 	f.Tell("port %d of this machine is in use, or the task's own: a free one is used here", p.local)
@@ -138,7 +143,7 @@ func (on *onTask) listen(ctx context.Context, f *cmdutil.Factory, p forwarding) 
 func (on *onTask) forward(ctx context.Context, f *cmdutil.Factory, all []forwarding, known map[string]int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range all {
-		l, err := on.listen(ctx, f, p)
+		l, err := on.listen(ctx, f, p, all)
 		if err != nil {
 			return types.Errorf(types.Precondition, "listen on port %d: %w: give another one, as in :%d", p.local, err, p.remote)
 		}

@@ -207,9 +207,9 @@ func tasksNamed(ctx context.Context, client *controlplane.Client, names []string
 	return ids, jobs, nil
 }
 
-// state says what a task is, and why.
+// state describes the phase of a task, and the reason for it.
 func state(t *controlplane.TaskState) string {
-	text := "it is " + string(t.Phase())
+	text := "its phase is " + string(t.Phase())
 	if t.Status.Reason != "" {
 		text += ": " + t.Status.Reason
 	}

@@ -338,7 +338,11 @@ func (v *viewer) showTask(ctx context.Context, r *record, single bool, about fun
 		failed = types.Errorf(types.Unavailable, "show what task %s wrote: %d of %d attempts have no output here, and these nodes do not answer: %s", r.id, count-shown, count, strings.Join(away, ", "))
 	}
 	if shown == 0 && single && (failed == nil || types.Is(failed, types.NotFound)) {
-		failed = types.Errorf(types.NotFound, "show what task %s wrote: no node has any of it: %s: escher describe %s shows what became of it", r.id, state(&t), r.id)
+		why := "no node has any of it"
+		if failed != nil {
+			why = failed.Error()
+		}
+		failed = types.Errorf(types.NotFound, "show what task %s wrote: %s; %s: escher describe %s shows what became of it", r.id, why, state(&t), r.id)
 	}
 	return failed
 }
