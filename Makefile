@@ -31,12 +31,12 @@ deps: ## install what tests and demo need (containerd, runc, gcc), or say what
 #
 # FRESH=1 believes no earlier result about the machine: its kernel, disk, etcd and containerd. Results
 # of PURE packages, which only compute, hold while nothing changes that they are built from or read.
+# A package whose tests start etcd is none of them.
 MODULE := github.com/escher-sched/escher
 LAWS   := $(MODULE)/e2e/laws
 SIM    := $(MODULE)/e2e/sim
 FIRST  := $(MODULE)/e2e $(MODULE)/nodeagent/runtime/containerd
-IMPURE := $(MODULE)/controlplane/server $(MODULE)/controlplane/etcdstore $(MODULE)/esl/apply $(MODULE)/esl/gang
-PURE    = $$(go list ./types/... ./controlplane/... ./scheduler/... ./esl/... | grep -vF $(IMPURE:%=-e %))
+PURE    = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./types/... ./controlplane/... ./scheduler/... ./esl/... | grep -v etcdtest | cut -d ' ' -f 1)
 MACHINE = $(FIRST) $$(go list ./... | grep -vxF -e $(LAWS) -e $(SIM) $$(printf -- '-e %s ' $(PURE)))
 COUNT  := $(if $(FRESH),-count=1)
 RACED  := CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 GOGC=400 tools/test.sh -trimpath -race -p 3 -timeout 30m

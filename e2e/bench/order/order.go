@@ -35,7 +35,6 @@ const VirtualCommand = "bench-virtual"
 type errand struct {
 	Workload, Policy string
 	Nodes, Jobs      int
-	Seed             uint64
 }
 
 // RunVirtual is the command VirtualCommand: it runs the workload that in describes, and ends the process.
@@ -50,7 +49,7 @@ func RunVirtual(ctx context.Context, in io.Reader, file string) error {
 		_, _ = io.Copy(io.Discard, in) // its end is that of the parent
 		os.Exit(types.ExitInterrupted)
 	}()
-	l, err := workloadOf(e.Workload, e.Nodes, e.Jobs, e.Seed)
+	l, err := workloadOf(e.Workload, e.Nodes, e.Jobs, seed)
 	if err != nil {
 		return err
 	}
@@ -147,7 +146,7 @@ func ahead(ctx context.Context, group *errgroup.Group, slots chan struct{}, f fu
 // onCluster runs a workload under a policy, in a process of its own.
 func onCluster(ctx context.Context, cfg rig.Config, l load, p policy) (found rig.Figures, err error) {
 	err = rig.WithDirectory(cfg, func(dir string) error {
-		ask, err := json.Marshal(errand{Workload: l.name, Policy: p.name, Nodes: cfg.Nodes, Jobs: cfg.Tasks, Seed: seed})
+		ask, err := json.Marshal(errand{Workload: l.name, Policy: p.name, Nodes: cfg.Nodes, Jobs: cfg.Tasks})
 		if err != nil {
 			return types.Errorf(types.Internal, "write what to run: %w", err)
 		}

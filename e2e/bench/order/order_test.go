@@ -78,6 +78,9 @@ func TestDisciplinesKeepTheirWord(t *testing.T) {
 				}
 				last = s.Begin
 			}
+			if used := figuresOf(l, spans)[utilization]; used > 100 {
+				t.Errorf("%s/%s: %.1f %% of the devices are in use on average", name, d.name, used)
+			}
 			if most := mostUsed(l, spans); !d.preempts && most > l.nodes*devices {
 				t.Errorf("%s/%s: %d devices in use", name, d.name, most)
 			}
