@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/admission"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -149,6 +151,52 @@ func TestFigures(t *testing.T) {
 		if math.Abs(got[name]-want) > 1e-9 {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}
+	}
+}
+
+// beginsOf runs jobs on a cluster and returns when each began, in seconds. A job at the end keeps the run
+// going.
+func beginsOf(t *testing.T, nodes int, p policy, end float64, jobs ...job) (all []float64) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		spans, err := run(t.Context(), load{nodes: nodes, jobs: append(jobs, job{At: end, Runs: shortest, GPUs: 1, Tenant: "last"})}, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range jobs {
+			all = append(all, spans[i].Begin)
+		}
+	})
+	return all
+}
+
+// TestCollectingKeepsNobodyOfHigherPriorityWaiting frees four nodes after 10, 20, 30 and 40 minutes. A
+// gang of four comes first; what comes a minute later, of higher priority, begins as if there were no
+// gang.
+func TestCollectingKeepsNobodyOfHigherPriorityWaiting(t *testing.T) {
+	const high = 599 // seconds, by which the job is told from the others
+	byLength := policy{name: "by length", priority: func(j job) int {
+		if j.Runs == high {
+			return 9
+		}
+		return 0
+	}}
+	for gpus, minutes := range map[int]float64{8: 10, 16: 20, 32: 40} {
+		got := beginsOf(t, 4, byLength, 5400, job{At: 0, Runs: 600, GPUs: 8}, job{At: 1, Runs: 1200, GPUs: 8}, job{At: 2, Runs: 1800, GPUs: 8},
+			job{At: 3, Runs: 2400, GPUs: 8}, job{At: 10, Runs: 600, GPUs: 32}, job{At: 70, Runs: high, GPUs: gpus})
+		if at := got[5] / 60; at < minutes || at > minutes+0.5 {
+			t.Errorf("%d devices of priority 9 begin after %.1f minutes, want %.0f", gpus, at, minutes)
+		}
+	}
+}
+
+// TestTwoGangsInAFairQueue lets two gangs of different flows begin that exceed its limit together.
+func TestTwoGangsInAFairQueue(t *testing.T) {
+	fair := policy{name: "fair", shared: func(int) esl.Shared { return admission.FairQueue{Limit: 150, Anyone: 1} },
+		of: func(j job) []esl.Policy { return []esl.Policy{esl.Use{Name: line, As: j.Tenant}} }}
+	got := beginsOf(t, 200, fair, 1300, job{At: 0, Runs: 600, GPUs: 64 * devices, Tenant: "a"}, job{At: 1, Runs: 600, GPUs: 128 * devices, Tenant: "b"})
+	if got[0] > 30 || got[1] < 600 || got[1] > 660 {
+		t.Errorf("they begin after %.0f and %.0f seconds, want at once, and when the first has ended", got[0], got[1])
 	}
 }
 
