@@ -85,6 +85,7 @@ func (k Kinds) Names() []string {
 // Read makes a policy from its stored form; a Foreign if its kind is unknown and has a domain.
 // NotFound: the kind is not known. Invalid: a parameter is unknown, or has the wrong type.
 func (k Kinds) Read(p types.Policy) (Policy, error) {
+	p = presentKind(p)
 	f, ok := k[p.Kind]
 	if !ok && p.Kind == kindUse {
 		f, ok = func() Policy { return Use{} }, true

@@ -169,6 +169,19 @@ func Renamings() []Renaming {
 	}
 }
 
+// FormerKinds returns the former names of kinds, by present name. They work as those of Renamings.
+func FormerKinds() map[string]string { return map[string]string{"aging": "ageing"} }
+
+// presentKind returns a stored policy with the present name of its kind.
+func presentKind(p types.Policy) types.Policy {
+	for now, was := range FormerKinds() {
+		if p.Kind == was {
+			p.Kind = now
+		}
+	}
+	return p
+}
+
 // FormerLabel returns the former label, in the names of what is created for a job, of uses of a kind
 // of shared policies; "" if it has none.
 func FormerLabel(kind string) string {
@@ -198,11 +211,12 @@ func renamed(p types.Policy) (u Use, ok bool) {
 	return u, false
 }
 
-// Canonical returns stored policies with one form for what means the same: uses without the kind of
-// the shared policy, and without an amount of 1.
+// Canonical returns stored policies with one form for what means the same: kinds under their present
+// name, uses without the kind of the shared policy, and without an amount of 1.
 func Canonical(stored []types.Policy) []types.Policy {
 	out := slices.Clone(stored)
 	for i, p := range out {
+		out[i] = presentKind(p)
 		if u, ok := UseOf(p); ok {
 			if u.Of = ""; u.Amount == 1 {
 				u.Amount = 0
@@ -213,13 +227,13 @@ func Canonical(stored []types.Policy) []types.Policy {
 	return out
 }
 
-// Former returns stored policies as former versions wrote them: uses have their former names. kindOf
-// returns the kind of a shared policy; "" if it is not known.
+// Former returns stored policies as former versions wrote them, with former names. kindOf returns the kind of a shared policy; "" if it is not known.
 func Former(stored []types.Policy, kindOf func(name string) string) []types.Policy {
 	out := slices.Clone(stored)
 	for i, p := range out {
 		u, ok := UseOf(p)
 		if !ok {
+			out[i].Kind = cmp.Or(FormerKinds()[p.Kind], p.Kind)
 			continue
 		}
 		kind := cmp.Or(u.Of, kindOf(u.Name))

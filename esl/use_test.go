@@ -115,6 +115,7 @@ func TestCanonical(t *testing.T) {
 			types.Policy{Kind: "share", With: `{"in":"x","as":"a/b"}`},
 		},
 		{types.Policy{Kind: "use", With: `{"name":"x"}`}, types.Policy{Kind: "use", With: `{"name":"x"}`}, types.Policy{Kind: "use", With: `{"name":"x"}`}},
+		{types.Policy{Kind: "ageing", With: `{"limit":3}`}, types.Policy{Kind: "aging", With: `{"limit":3}`}, types.Policy{Kind: "ageing", With: `{"limit":3}`}},
 		{types.Policy{Kind: "gang"}, types.Policy{Kind: "gang"}, types.Policy{Kind: "gang"}},
 	} {
 		all := []types.Policy{{Kind: "pack"}, c.is}

@@ -21,8 +21,9 @@ func (p Policies) keys(of reflect.Type) []string {
 	return nil
 }
 
-// isKey reports whether keys lists a name.
+// isKey reports whether keys lists a name, or the present name of a former one.
 func (p Policies) isKey(of reflect.Type, name string) bool {
+	name = p.keyNow(name)
 	switch of {
 	case reflect.TypeFor[SharedPolicy]():
 		return p[name].Shared
@@ -30,6 +31,20 @@ func (p Policies) isKey(of reflect.Type, name string) bool {
 		return p[name].Job || len(p.uses()[name]) > 0
 	}
 	return false
+}
+
+// keyNow returns the present name of a policy, of which a name may be the former one. The keys of
+// texts that mean a use have precedence.
+func (p Policies) keyNow(name string) string {
+	if _, known := p[name]; known || len(p.uses()[name]) > 0 {
+		return name
+	}
+	for now, kind := range p {
+		if slices.ContainsFunc(kind.Former, func(f Former) bool { return f.Name == name }) {
+			return now
+		}
+	}
+	return name
 }
 
 // uses returns the forms of texts that mean the use of a declared policy, by their fields. The
@@ -72,7 +87,13 @@ func (d *decoder) policiesByKey(n *yaml.Node, at []int, v reflect.Value, path st
 func (d *decoder) policyByKey(key, value *yaml.Node, path string) (p Policy, ok bool) {
 	path = below(path, key.Value)
 	before := len(d.problems)
-	kind := d.known[key.Value]
+	name := d.known.keyNow(key.Value)
+	kind := d.known[name]
+	if name != key.Value {
+		_, with, notice := d.known.present(key.Value, value)
+		value = with
+		d.notices = append(d.notices, Notice{key.Line, notice + ": change it before the next release"})
+	}
 	switch {
 	case !kind.fits(d.shared):
 		p = d.useByText(value, d.known.uses()[key.Value], path)
@@ -83,7 +104,7 @@ func (d *decoder) policyByKey(key, value *yaml.Node, path string) (p Policy, ok 
 		}
 		d.wrong(value, path, "%s: write its parameters%s", what, kind.example())
 	default:
-		p = Policy{Name: key.Value, With: d.parameters(value, kind, path)}
+		p = Policy{Name: name, With: d.parameters(value, kind, path)}
 	}
 	return p, len(d.problems) == before
 }

@@ -25,16 +25,16 @@ type Aging struct {
 	Limit int `json:"limit,omitempty" desc:"how much higher it counts at most; 10 if it is left out" zero:"would never count it higher: leave the policy out, or leave limit out for 10" max:"1000"`
 }
 
-// Kind returns ageing.
-func (Aging) Kind() string { return "ageing" }
+// Kind returns aging.
+func (Aging) Kind() string { return "aging" }
 
 // Describe says what the policy does, and its flags.
 func (Aging) Describe() esl.Description {
 	return esl.Description{Does: "the longer a task waits, the higher its priority; no task is evicted for that", Flags: []esl.Flag{{
-		Name: "ageing", Usage: "raise the priority by 1 per this time of waiting, by at most 10",
+		Name: "aging", Usage: "raise the priority by 1 per this time of waiting, by at most 10",
 		Time: func(every time.Duration) (esl.Parameters, error) {
 			if every == 0 {
-				return nil, esl.Invalid("ageing: 0s is not a duration: give how long a task waits for its priority to count one higher, or leave --ageing out")
+				return nil, esl.Invalid("aging: 0s is not a duration: give how long a task waits for its priority to count one higher, or leave --aging out")
 			}
 			return esl.Parameters{"every": every}, nil
 		},
@@ -111,5 +111,5 @@ func (p Aging) Why(s *esl.State, task string) why.Reason {
 	if !ok || t.Info.V.Order() == t.Info.V.Priority || t.Phase() != types.Pending {
 		return why.Reason{}
 	}
-	return why.Say(why.Order, "ageing: it has waited long, and comes as if its priority were %d instead of %d", t.Info.V.Order(), t.Info.V.Priority)
+	return why.Say(why.Order, "aging: it has waited long, and comes as if its priority were %d instead of %d", t.Info.V.Order(), t.Info.V.Priority)
 }

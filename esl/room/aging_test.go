@@ -17,9 +17,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestAgeing puts a task and a gang that wait long before later ones of a higher priority, up to
+// TestAging puts a task and a gang that wait long before later ones of a higher priority, up to
 // the limit, and evicts none for it.
-func TestAgeing(t *testing.T) {
+func TestAging(t *testing.T) {
 	for name, gang := range map[string][]esl.Policy{"task": nil, "gang": {gang.Gang{}}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -62,8 +62,8 @@ func raised(t *testing.T, c *hollow.Cluster, task, gang string) int {
 	return of.Order() - of.Priority
 }
 
-// TestAgeingAfterALoss restarts the wait of a task that has run for long, and whose node is lost.
-func TestAgeingAfterALoss(t *testing.T) {
+// TestAgingAfterALoss restarts the wait of a task that has run for long, and whose node is lost.
+func TestAgingAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 1)
 		job := esltest.Submitted(t, jobs, esl.Copies(1, hollow.Task(4000)), room.Aging{Every: manifest.Duration(time.Minute)})
@@ -79,8 +79,8 @@ func TestAgeingAfterALoss(t *testing.T) {
 	})
 }
 
-// TestAgeingBehindAGate counts the wait of successors from when nothing holds them back.
-func TestAgeingBehindAGate(t *testing.T) {
+// TestAgingBehindAGate counts the wait of successors from when nothing holds them back.
+func TestAgingBehindAGate(t *testing.T) {
 	for name, more := range map[string][]esl.Policy{"task": nil, "gang": {gang.Gang{}}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestAgeingBehindAGate(t *testing.T) {
 	}
 }
 
-// TestAgeingIsValid names the problem.
-func TestAgeingIsValid(t *testing.T) {
+// TestAgingIsValid names the problem.
+func TestAgingIsValid(t *testing.T) {
 	for want, p := range map[string]room.Aging{"every: 1ms": {Every: manifest.Duration(time.Millisecond)}, "limit: -1": {Limit: -1}, "limit: 2000": {Limit: 2000}} {
 		if err := p.Validate(); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -113,13 +113,13 @@ func TestAgeingIsValid(t *testing.T) {
 	}
 }
 
-// TestAgeingTwice is refused: each would undo the other.
-func TestAgeingTwice(t *testing.T) {
+// TestAgingTwice is refused: each would undo the other.
+func TestAgingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := esltest.Ordered(t, 1)
 		_, err := jobs.Submit(t.Context(), controlplane.Job{Name: "job", Tasks: esl.Copies(1, hollow.Task(500))},
 			room.Aging{}, room.Aging{Every: manifest.Duration(time.Minute)})
-		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "ageing is there twice") {
+		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "aging is there twice") {
 			t.Errorf("it was submitted: %v", err)
 		}
 	})

@@ -15,9 +15,9 @@ func TestEmptyFlags(t *testing.T) {
 			t.Errorf("--%s '': %v, %v", flag, made, err)
 		}
 	}
-	p := flagsOf(t, "--ageing", "0s")
-	if made, err := p.Policies(); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), "ageing: 0s") {
-		t.Errorf("--ageing 0s: %v, %v", made, err)
+	p := flagsOf(t, "--aging", "0s")
+	if made, err := p.Policies(); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), "aging: 0s") {
+		t.Errorf("--aging 0s: %v, %v", made, err)
 	}
 }
 

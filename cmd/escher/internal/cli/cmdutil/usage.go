@@ -168,10 +168,19 @@ func Former(cmd *cobra.Command, f *Factory, former, name string) {
 	flags := cmd.Flags()
 	alias := *flags.Lookup(name)
 	alias.Name, alias.Shorthand, alias.Hidden, alias.Annotations = former, "", true, nil
+	alias.Value = formerValue{alias.Value, func(text string) error { return flags.Set(name, text) }}
 	alias.Deprecated = "it is named --" + name + " now; the former name goes with the next release"
 	flags.AddFlag(&alias)
 	flags.SetOutput(f.Err)
 }
+
+// formerValue is the value of a flag, which its former name sets, too: the flag counts as given.
+type formerValue struct {
+	pflag.Value
+	set func(text string) error
+}
+
+func (v formerValue) Set(text string) error { return v.set(text) }
 
 // FormerShorthand keeps the former shorthand of a flag, hidden: it tells the name.
 func FormerShorthand(cmd *cobra.Command, f *Factory, name string) {

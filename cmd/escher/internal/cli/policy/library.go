@@ -21,6 +21,11 @@ func KnownPolicies() manifest.Policies {
 		use.Former = append(use.Former, manifest.Former{Name: r.Kind, Fields: map[string]string{"name": r.Name}, With: map[string]string{"of": r.Of}})
 	}
 	out[esl.Use{}.Kind()] = use
+	for now, was := range esl.FormerKinds() {
+		kind := out[now]
+		kind.Former = append(kind.Former, manifest.Former{Name: was})
+		out[now] = kind
+	}
 	return out
 }
 

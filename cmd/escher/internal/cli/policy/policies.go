@@ -300,6 +300,11 @@ func newPoliciesKinds(f *cmdutil.Factory) *cobra.Command {
 					return types.Errorf(types.NotFound, "policies kinds: %s is called use now: escher policies kinds use", r.Kind)
 				}
 			}
+			for now, was := range esl.FormerKinds() {
+				if was == args[0] {
+					return types.Errorf(types.NotFound, "policies kinds: %s is called %s now: escher policies kinds %[2]s", was, now)
+				}
+			}
 			if at < 0 {
 				return types.Errorf(types.NotFound, "policies kinds: %q is unknown: %s", args[0], known.Suggest(args[0], render.SortedKeys(known)))
 			}

@@ -57,6 +57,7 @@ func NewRun(f *cmdutil.Factory) *cobra.Command {
 		},
 	}, "")
 	flags.Add(cmd)
+	cmdutil.Former(cmd, f, "ageing", "aging")
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
