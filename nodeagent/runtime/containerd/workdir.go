@@ -34,8 +34,9 @@ const (
 	labelWorkdirFiles = "containerd.io/gc.ref.snapshot." + snapshotter + "/workdir"
 	// labelUsed marks a use of an image. containerd stores the time itself.
 	labelUsed = "escher/used"
-	// usedEvery is the precision of the last use: each mark is a write.
-	usedEvery = time.Hour
+	// usedParts is the precision of the last use, in parts of KeepWorkdir: an hour of 7 days. Each
+	// mark is a write.
+	usedParts = 7 * 24
 	// anyUser lets every user of the container write in the workdir, as in its directories.
 	anyUser = 0o777
 	// maxOptions is the most bytes of the options of one mount: a page of the kernel.
@@ -114,7 +115,7 @@ func (r *Runtime) workdirImage(ctx context.Context, name string) (client.Image, 
 	if err != nil {
 		return nil, classify(err, "find workdir %s", name)
 	}
-	if time.Since(record.UpdatedAt) > usedEvery {
+	if time.Since(record.UpdatedAt) > r.conf.KeepWorkdir/usedParts {
 		if err := r.markUsed(ctx, name); err != nil {
 			return nil, classify(err, "mark the use of workdir %s", name)
 		}

@@ -187,12 +187,27 @@ func testWorkdirIsForgotten(b *bench) {
 		b.write(dir, "a", b.cluster+string(rune('0'+i)), 0o600)
 	}
 	used, unused := b.send(b.Runtime, dirs[0]), b.send(b.Runtime, dirs[1])
-	b.start(b.within(used, "block"))
+	lastUse := func() time.Time {
+		record, err := b.raw().ImageService().Get(b.ctx(), used.Image)
+		b.must(err)
+		return record.UpdatedAt
+	}
+	sent := lastUse()
+	c := b.within(used, "block")
+	_, err := r.Start(b.ctx(), c)
+	b.must(err)
+	started := lastUse()
+	if !started.After(sent) {
+		b.Errorf("its last use is %s after the start of a container, as before", started)
+	}
 	b.send(r, dirs[2])
+	if last := lastUse(); !last.After(started) {
+		b.Errorf("its last use is %s, and a container runs in it still", last)
+	}
 	if _, err := b.Layers(b.ctx(), used.Image); err != nil {
 		b.Errorf("the image of a running container: %v, want it kept", err)
 	}
-	_, err := b.Layers(b.ctx(), unused.Image)
+	_, err = b.Layers(b.ctx(), unused.Image)
 	b.wants(err, types.NotFound)
 }
 
