@@ -132,10 +132,10 @@ func TestTheNodeWithNearerDevices(t *testing.T) {
 
 func TestPlacementValidate(t *testing.T) {
 	err := Config{Placement: "tight"}.Validate()
-	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), `placement: "tight" is unknown: give spread or pack`) {
+	if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), `placement: "tight" is unknown: give auto, spread or pack`) {
 		t.Error(err)
 	}
-	for _, c := range []search.Choice{"", search.Spread, search.Pack} {
+	for _, c := range []search.Choice{"", search.Auto, search.Spread, search.Pack} {
 		if err := (Config{Placement: c}).Validate(); err != nil {
 			t.Error(c, err)
 		}

@@ -32,7 +32,7 @@ type Config struct {
 	// Seed makes the choice among equal nodes reproducible, and the ids of the transactions. A Core
 	// driven without Run needs a seed that was never used before.
 	Seed uint64
-	// Placement selects among the nodes that fit; the default is search.Spread.
+	// Placement selects among the nodes that fit; the default is search.Auto.
 	Placement search.Choice
 	// Limits are the limits of the store.
 	Limits controlplane.Limits

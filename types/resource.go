@@ -93,6 +93,13 @@ func (id ResourceID) Physical() bool {
 	return !strings.Contains(string(id), ":")
 }
 
+// OfDevices reports whether id is a physical resource that is usually made of devices: gpu, or one of
+// a vendor, such as acme.com/fpga.
+func (id ResourceID) OfDevices() bool {
+	vendor, _, ok := strings.Cut(string(id), "/")
+	return id == GPU || ok && id.Physical() && !id.IsPlacement() && strings.Contains(vendor, ".")
+}
+
 // Split returns the namespace, name and reservation of an ephemeral or scoped resource. ns is empty
 // for a physical one, reservation for an unscoped one.
 func (id ResourceID) Split() (ns, name, reservation string) {

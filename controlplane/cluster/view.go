@@ -96,6 +96,10 @@ type View struct {
 	// unread holds the keys with undecodable values, with their revisions.
 	unread map[string]int64
 
+	// meanRun is the mean time that tasks ran, in seconds, and runs how many are in it.
+	meanRun float64
+	runs    int
+
 	decode decoder
 	// touched is the last result of Committed.
 	touched []controlplane.Key

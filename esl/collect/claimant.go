@@ -70,6 +70,7 @@ type moment struct {
 
 // look finds what may collect, and forgets what no longer can.
 func (s *State) look(v *cluster.View, now time.Time) *moment {
+	s.cfg = s.given.in(v)
 	at := &moment{v: v, now: now}
 	if !s.nextAge.IsZero() && !s.nextAge.After(now) {
 		s.places, s.rivals = paced{changes: -1}, paced{changes: -1} // the earlier searches did not include it

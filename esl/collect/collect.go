@@ -12,27 +12,47 @@ import (
 
 // Config configures a State. The zero value of a field is its default.
 type Config struct {
-	// After is how long a task or reservation waits before it collects; the default is 30 s.
+	// After is how long a task or reservation waits before it collects; the default is that of
+	// grants.CollectAfter.
 	After time.Duration
 	// Patience is the time without progress before a collection leaves a node; the default is ten
-	// times After. It counts from the known end of the tasks there, if that is later.
+	// times After, and if that is not given, twice the mean run of a task, and at least 5 minutes. It
+	// counts from the known end of the tasks there, if that is later.
 	Patience time.Duration
 }
 
 const (
 	defaultPatience = 10 // times After
+	patientRuns     = 2
+	leastPatience   = 5 * time.Minute
 	// searchEvery is the least time between two searches of all nodes.
 	searchEvery = time.Second
 	// triesPerSearch bounds the shapes for which one pass searches all nodes.
 	triesPerSearch = 16
 )
 
-func (c Config) withDefaults() Config {
-	if c.After == 0 {
-		c.After = grants.CollectAfter
+// Validate returns an Invalid error for a wait that is out of range.
+func (c Config) Validate() error {
+	if c.After < 0 || c.After > types.MaxDuration {
+		return types.Errorf(types.Invalid, "collect after: %s is out of range: give up to %s, or 0 for the default", c.After, types.MaxDuration)
 	}
-	if c.Patience == 0 {
-		c.Patience = defaultPatience * c.After
+	if c.Patience < 0 || c.Patience > types.MaxDuration {
+		return types.Errorf(types.Invalid, "patience: %s is out of range: give up to %s, or 0 for the default", c.Patience, types.MaxDuration)
+	}
+	return nil
+}
+
+// in returns the configuration with its defaults, for the runs of tasks in a view.
+func (c Config) in(v *cluster.View) Config {
+	switch {
+	case c.Patience > 0:
+	case c.After > 0:
+		c.Patience = defaultPatience * min(c.After, types.MaxDuration/defaultPatience)
+	default:
+		c.Patience = max(leastPatience, patientRuns*v.MeanRun())
+	}
+	if c.After == 0 {
+		c.After = grants.CollectAfter(v)
 	}
 	return c
 }
@@ -40,6 +60,8 @@ func (c Config) withDefaults() Config {
 // State is the memory of the library: which objects may collect, and for how long a collection has
 // made no progress. A new State learns the first by Touch, and begins the second again.
 type State struct {
+	given Config
+	// cfg is it with its defaults, at the last look.
 	cfg Config
 	// known are the objects that may collect or hold a part; some may be outdated. directed are
 	// the reservations that their makers direct, likewise.
@@ -68,7 +90,7 @@ type paced struct {
 // New returns a State that knows nothing yet.
 func New(cfg Config) *State {
 	return &State{
-		cfg: cfg.withDefaults(), known: make(map[Subject]struct{}), directed: make(map[cluster.ID]struct{}),
+		given: cfg, known: make(map[Subject]struct{}), directed: make(map[cluster.ID]struct{}),
 		passed: make(map[Subject]time.Time), places: paced{changes: -1}, rivals: paced{changes: -1},
 	}
 }

@@ -1,10 +1,12 @@
 package collect
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -333,5 +335,44 @@ func TestWakes(t *testing.T) {
 	w.gang("b", 1, 0)
 	if p := w.state.Next(w.view, w.now); p.Again != w.now.Add(time.Minute-time.Second) {
 		t.Errorf("it wakes at %s, and it is %s", p.Again, w.now)
+	}
+}
+
+// TestWaitsAsLongAsTasksRun: by default a gang waits for 24 times the mean run of what has ended, at
+// least half a minute, and at most a week. Only what ran counts.
+func TestWaitsAsLongAsTasksRun(t *testing.T) {
+	for _, c := range []struct {
+		ran  []time.Duration // 0 did not run
+		want time.Duration
+	}{
+		{nil, 30 * time.Second},
+		{[]time.Duration{time.Second, 0}, 30 * time.Second},
+		{[]time.Duration{time.Minute, 3 * time.Minute, 0}, 48 * time.Minute},
+		{[]time.Duration{100 * 365 * 24 * time.Hour, time.Hour}, 7 * 24 * time.Hour},
+	} {
+		w := newWorld(t)
+		w.state = New(Config{})
+		w.node("n1", 100, 0)
+		for i, ran := range c.ran {
+			s := &types.Status{Phase: types.Failed, Attempt: 1}
+			if ran != 0 {
+				s.Started = 1
+				s.Ended = s.Started + ran.Nanoseconds()
+			}
+			for range 2 { // a second write of an ended task counts nothing
+				w.put(controlplane.StatusKey("d", fmt.Sprint("ended", i)), s)
+				s.Reason = "again"
+			}
+		}
+		submitted := w.now
+		w.gang("a", 1, 0)
+		w.says("")
+		if got := grants.CollectAfter(w.view); got != c.want {
+			t.Errorf("after %v: it waits for %s, want %s", c.ran, got, c.want)
+		}
+		w.now = submitted.Add(c.want - time.Second)
+		w.says("")
+		w.now = submitted.Add(c.want)
+		w.says("a: n1")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/types"
 )
@@ -22,12 +23,12 @@ func on(node string, s controlplane.Submission) controlplane.Submission {
 	return s
 }
 
-// TestGangCollectsWhenAged: a gang holds nothing for a documented time. Then it accumulates free
+// TestGangCollectsWhenAged: a gang holds nothing for a time. Then it accumulates free
 // capacity, one gang at a time, and small tasks do not starve it. The test counts idle holdings.
 func TestGangCollectsWhenAged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const after = 30 * time.Second // as documented in docs/policies.md
-		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})
+		const after = 30 * time.Second
+		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4), Collect: collect.Config{After: after}})
 		// An endless supply of small tasks, more than fit: those that run came before the gangs,
 		// and all others after them.
 		tasks := make([]controlplane.Submission, 400)

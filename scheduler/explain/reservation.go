@@ -312,8 +312,8 @@ func (e *explainer) collectsLater(submitted int64, x *why.Explanation) {
 		note(x, "It may collect what becomes free, but %s %s does so at present, and only one may.", kind, id)
 		return
 	}
-	if wait := time.Unix(0, submitted).Add(grants.CollectAfter).Sub(e.now); wait > 0 {
-		note(x, "In %s it begins to collect what becomes free.", why.InWords(wait))
+	if wait := time.Unix(0, submitted).Add(grants.CollectAfter(e.v)).Sub(e.now); wait > 0 {
+		note(x, "In about %s it begins to collect what becomes free.", why.InWords(wait))
 	}
 }
 

@@ -14,9 +14,34 @@ import (
 )
 
 func TestChoices(t *testing.T) {
-	for choice, valid := range map[Choice]bool{"": true, Spread: true, Pack: true, "Pack": false, "best": false} {
+	for choice, valid := range map[Choice]bool{"": true, Auto: true, Spread: true, Pack: true, "Pack": false, "best": false} {
 		if err := choice.Validate(); (err == nil) != valid || !valid && !types.Is(err, types.Invalid) {
 			t.Errorf("%q: %v", choice, err)
+		}
+	}
+}
+
+// TestAutoPacksDevices: what requests devices is packed, unless all is to be spread.
+func TestAutoPacksDevices(t *testing.T) {
+	for _, c := range []struct {
+		choice Choice
+		needs  []types.ResourceID
+		want   Choice
+	}{
+		{"", nil, Spread},
+		{"", []types.ResourceID{types.CPU, types.Memory, "port", "port/80", "rack/r1.a", "ns:lic.ense"}, Spread},
+		{Auto, []types.ResourceID{types.CPU, types.GPU}, Pack},
+		{"", []types.ResourceID{"acme.com/fpga"}, Pack},
+		{Auto, []types.ResourceID{"ns:gpu@train"}, Spread},
+		{Spread, []types.ResourceID{types.GPU}, Spread},
+		{Pack, []types.ResourceID{types.CPU}, Pack},
+	} {
+		var needs []cluster.Need
+		for _, id := range c.needs {
+			needs = append(needs, cluster.Need{ID: id, Amount: 1})
+		}
+		if got := c.choice.of(needs); got != c.want {
+			t.Errorf("%q of %v is %s, want %s", c.choice, c.needs, got, c.want)
 		}
 	}
 }

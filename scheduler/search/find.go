@@ -33,7 +33,7 @@ func (all *Nodes) findOne(d *draft.Draft, s *queue.Shape, needs []cluster.Need) 
 	if short, ok := d.PoolShort(needs); ok {
 		return nil, []types.ResourceID{short}, false
 	}
-	look := lookup{all: all, draft: d, needs: needs, rng: all.cfg.Rng, choice: all.cfg.Choice}
+	look := lookup{all: all, draft: d, needs: needs, rng: all.cfg.Rng, choice: all.cfg.Choice.of(needs)}
 	candidates, by := all.candidates(d, s, needs)
 	var some [8]match.Filter
 	filters := all.index.Filters(needs, some[:0])
@@ -74,7 +74,7 @@ func (all *Nodes) findAnywhere(look *lookup, s *queue.Shape, filters []match.Fil
 	if len(all.list) == 0 {
 		return
 	}
-	if all.cfg.Choice == Pack {
+	if look.choice == Pack {
 		s.Cursor = all.findFrom(s.Cursor%len(all.list), look, filters)
 		return
 	}

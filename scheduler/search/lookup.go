@@ -2,6 +2,7 @@ package search
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
@@ -19,6 +20,8 @@ import (
 const (
 	lookAtAll   = 64
 	enoughFound = 4
+	// enoughPacked is for the fullest node: most nodes that fit are empty.
+	enoughPacked = 64
 	// enoughPlaced is for the nodes of a rack or zone, which every bundle searches.
 	enoughPlaced = 12
 )
@@ -31,18 +34,32 @@ const (
 	// little.
 	Spread Choice = "spread"
 	// Pack takes the fullest node: others stay empty for large tasks. In a cluster of more than 64
-	// nodes it is the fullest of a few. Tasks with the same request fill one node before they try
-	// others.
+	// nodes it is the fullest of the first 64 that fit. Tasks with the same request fill one node
+	// before they try others.
 	Pack Choice = "pack"
+	// Auto packs what requests devices, and spreads the rest. Devices are few and whole: where they
+	// are spread, no node has all of its devices free for a large task or a gang.
+	Auto Choice = "auto"
 )
+
+// of returns the choice for needs.
+func (c Choice) of(needs []cluster.Need) Choice {
+	switch {
+	case c == Spread || c == Pack:
+		return c
+	case slices.ContainsFunc(needs, func(x cluster.Need) bool { return x.ID.OfDevices() }):
+		return Pack
+	}
+	return Spread
+}
 
 // Validate returns an Invalid error for an unknown choice.
 func (c Choice) Validate() error {
 	switch c {
-	case "", Spread, Pack:
+	case "", Auto, Spread, Pack:
 		return nil
 	}
-	return types.Errorf(types.Invalid, "placement: %q is unknown: give %s or %s", string(c), Spread, Pack)
+	return types.Errorf(types.Invalid, "placement: %q is unknown: give %s, %s or %s", string(c), Auto, Spread, Pack)
 }
 
 // lookup is a search for nodes for one shape.
@@ -70,7 +87,7 @@ type lookup struct {
 // begins: after the last visited node, or, with Pack, at the chosen one. next skips nodes that
 // cannot fit.
 func (s *lookup) over(nodes []*cluster.Node, start int, next func(from, end int) int) int {
-	enough := enoughFound
+	enough := s.enough()
 	switch {
 	case s.by.Scoped():
 		enough = 1 // the node was chosen with the reservation
@@ -99,6 +116,14 @@ func (s *lookup) goOn(at int) int {
 		return s.bestAt
 	}
 	return at
+}
+
+// enough is how many nodes that fit are compared in a large cluster.
+func (s *lookup) enough() int {
+	if s.choice == Pack {
+		return enoughPacked
+	}
+	return enoughFound
 }
 
 // look considers one node and reports whether it fits.
@@ -146,7 +171,7 @@ func (s *lookup) scored(score match.Score) match.Score {
 // scan is lookup.over for all nodes, by the index alone: only the chosen node is evaluated, later.
 // It begins with this scheduler's part of the nodes.
 func (all *Nodes) scan(s *lookup, asks []match.Ask, filters []match.Filter, start int) int {
-	enough := enoughFound
+	enough := s.enough()
 	if len(all.list) <= lookAtAll {
 		enough = len(all.list)
 	}

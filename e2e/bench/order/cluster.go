@@ -30,6 +30,8 @@ type policy struct {
 	name string
 	// after is how long a gang waits before it collects; 0 means the default.
 	after time.Duration
+	// placement says which nodes are taken; empty means the default.
+	placement search.Choice
 	// shared, unless nil, is declared under the name line, for a cluster of some nodes; of returns the
 	// policies of a job.
 	shared func(nodes int) esl.Shared
@@ -47,8 +49,10 @@ func policies() []policy {
 	byTenant := func(j job) []esl.Policy { return []esl.Policy{esl.Use{Name: line, As: j.Tenant}} }
 	return []policy{
 		{name: "default"},
-		{name: "default-1h", after: time.Hour},
-		{name: "default-6h", after: 6 * time.Hour},
+		{name: "spread", placement: search.Spread},
+		{name: "collect-30s", after: 30 * time.Second},
+		{name: "collect-1h", after: time.Hour},
+		{name: "collect-never", after: 10000 * time.Hour},
 		{name: "queue", shared: func(int) esl.Shared { return admission.Queue{} }, of: inLine},
 		{name: "fair-queue", shared: func(nodes int) esl.Shared { return admission.FairQueue{Limit: nodes * devices, Anyone: 1} }, of: byTenant},
 		{name: "fair-share", shared: func(int) esl.Shared {
@@ -80,7 +84,7 @@ func run(ctx context.Context, l load, p policy) (spans []span, err error) {
 	}
 	c, err := hollow.Start(ctx, hollow.Config{
 		Nodes: nodes, Collector: keep, TTL: session,
-		Scheduler: scheduler.Config{Placement: search.Pack, Seed: seed}, Collect: collect.Config{After: p.after},
+		Scheduler: scheduler.Config{Placement: p.placement, Seed: 1}, Collect: collect.Config{After: p.after},
 	})
 	if err != nil {
 		return nil, err

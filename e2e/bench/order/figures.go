@@ -63,6 +63,22 @@ func figuresOf(l load, spans []span) rig.Figures {
 	}
 }
 
+// over returns the figures of several draws: the longest wait and what has not ended are the most, the
+// others means.
+func over(draws []rig.Figures) rig.Figures {
+	out := make(rig.Figures)
+	for _, f := range draws {
+		for name, x := range f {
+			if name == longestWait || name == notEnded {
+				out[name] = max(out[name], x)
+			} else {
+				out[name] += x / float64(len(draws))
+			}
+		}
+	}
+	return out
+}
+
 // quantile returns a quantile of sorted values; 0 if there are none.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {

@@ -35,6 +35,7 @@ const VirtualCommand = "bench-virtual"
 type errand struct {
 	Workload, Policy string
 	Nodes, Jobs      int
+	Seed             uint64
 }
 
 // RunVirtual is the command VirtualCommand: it runs the workload that in describes, and ends the process.
@@ -49,7 +50,7 @@ func RunVirtual(ctx context.Context, in io.Reader, file string) error {
 		_, _ = io.Copy(io.Discard, in) // its end is that of the parent
 		os.Exit(types.ExitInterrupted)
 	}()
-	l, err := workloadOf(e.Workload, e.Nodes, e.Jobs, seed)
+	l, err := workloadOf(e.Workload, e.Nodes, e.Jobs, e.Seed)
 	if err != nil {
 		return err
 	}
@@ -85,34 +86,46 @@ func measure(ctx context.Context, cfg rig.Config) (rows []rig.Row, err error) {
 	defer func() { stop(); _ = group.Wait() }() // the arms return the errors
 	slots := make(chan struct{}, atOnce)
 	for _, name := range names() {
-		l, err := workloadOf(name, cfg.Nodes, cfg.Tasks, seed)
-		if err != nil {
-			return rows, err
+		draws := make([]load, drawsOf(name))
+		for i := range draws {
+			if draws[i], err = workloadOf(name, cfg.Nodes, cfg.Tasks, uint64(i+1)); err != nil {
+				return rows, err
+			}
 		}
 		var arms []rig.Arm
 		for _, d := range disciplines() {
 			arms = append(arms, rig.Arm{Name: name + "/" + d.name, Measure: func(context.Context, rig.Config) (rig.Figures, error) {
-				return figuresOf(l, simulate(l, d)), nil
+				var all []rig.Figures
+				for _, l := range draws {
+					all = append(all, figuresOf(l, simulate(l, d)))
+				}
+				return over(all), nil
 			}})
 		}
 		for _, p := range policies() {
-			arms = append(arms, rig.Arm{Name: name + "/" + p.name, Measure: ahead(ctx, group, slots, func() (rig.Figures, error) { return onCluster(ctx, cfg, l, p) })})
+			arms = append(arms, rig.Arm{Name: name + "/" + p.name, Measure: ahead(ctx, group, slots, func() (rig.Figures, error) { return onCluster(ctx, cfg, draws, p) })})
 		}
 		s, err := rig.Interleave(ctx, cfg, arms...)
 		if err != nil {
 			return rows, err
 		}
-		over := name + "/" + base
+		against := name + "/" + base
 		for _, a := range arms {
-			row := rig.NewRow(cfg, a.Name, "s", s.Of(a.Name, meanWait)).Over(over, s.Of(a.Name, meanWait), s.Of(over, meanWait)).AddDetails(s, a.Name, meanWait)
+			row := rig.NewRow(cfg, a.Name, "s", s.Of(a.Name, meanWait)).Over(against, s.Of(a.Name, meanWait), s.Of(against, meanWait)).AddDetails(s, a.Name, meanWait)
 			rows = append(rows, *row.Require(0, rig.Target{Figure: notEnded, AtMost: true, Must: 0, Unit: " not ended"}))
 		}
 	}
 	return rows, nil
 }
 
-// seed is that of the generated workloads: every measurement has the same.
-const seed = 1
+// drawsOf returns how many times a workload is drawn, with seeds from 1 on: every measurement has the
+// same. There is one trace.
+func drawsOf(name string) int {
+	if name == philly {
+		return 1
+	}
+	return 4
+}
 
 // The least size of a measurement: there are gangs, and room for them.
 const (
@@ -143,10 +156,23 @@ func ahead(ctx context.Context, group *errgroup.Group, slots chan struct{}, f fu
 	}
 }
 
-// onCluster runs a workload under a policy, in a process of its own.
-func onCluster(ctx context.Context, cfg rig.Config, l load, p policy) (found rig.Figures, err error) {
+// onCluster runs the draws of a workload under a policy.
+func onCluster(ctx context.Context, cfg rig.Config, draws []load, p policy) (rig.Figures, error) {
+	var all []rig.Figures
+	for i, l := range draws {
+		found, err := oneOnCluster(ctx, cfg, l, uint64(i+1), p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found)
+	}
+	return over(all), nil
+}
+
+// oneOnCluster runs a workload under a policy, in a process of its own.
+func oneOnCluster(ctx context.Context, cfg rig.Config, l load, seed uint64, p policy) (found rig.Figures, err error) {
 	err = rig.WithDirectory(cfg, func(dir string) error {
-		ask, err := json.Marshal(errand{Workload: l.name, Policy: p.name, Nodes: cfg.Nodes, Jobs: cfg.Tasks})
+		ask, err := json.Marshal(errand{Workload: l.name, Policy: p.name, Nodes: cfg.Nodes, Jobs: cfg.Tasks, Seed: seed})
 		if err != nil {
 			return types.Errorf(types.Internal, "write what to run: %w", err)
 		}

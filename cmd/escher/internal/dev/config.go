@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
@@ -36,6 +37,8 @@ type Config struct {
 	Labels map[string][]types.Label
 	// Placement says which of the fitting nodes a task gets.
 	Placement search.Choice
+	// Collect says when what waits collects what becomes free.
+	Collect collect.Config
 	// AllowMounts are the paths of this machine that tasks may mount.
 	AllowMounts []nodeagent.AllowedMount
 	// Permissions are the dangerous rights that tasks may request.
@@ -88,6 +91,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if err := c.Placement.Validate(); err != nil {
+		return err
+	}
+	if err := c.Collect.Validate(); err != nil {
 		return err
 	}
 	for _, r := range c.Capacity {

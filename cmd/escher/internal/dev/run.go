@@ -152,7 +152,7 @@ func (c *running) containerd(ctx context.Context) error {
 }
 
 func (c *running) server(context.Context) error {
-	return parts.Server{Store: c.store, Placement: c.cfg.Placement, Log: c.cfg.Log, Health: c.health, Metrics: c.registry}.Start(c.stack)
+	return parts.Server{Store: c.store, Placement: c.cfg.Placement, Collect: c.cfg.Collect, Log: c.cfg.Log, Health: c.health, Metrics: c.registry}.Start(c.stack)
 }
 
 func (c *running) awaitNodes(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
@@ -25,6 +26,8 @@ type ServerConfig struct {
 	Version string
 	// Placement says which of the fitting nodes its scheduler takes.
 	Placement search.Choice
+	// Collect says when what waits collects what becomes free.
+	Collect collect.Config
 	// MaxPending is how many tasks may wait before submission is slowed; 0 means the default.
 	MaxPending int
 	// EtcdQuota is the most bytes in the database of an etcd that does not report it; 0 means that
@@ -50,6 +53,9 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err := cfg.Placement.Validate(); err != nil {
 		return err
 	}
+	if err := cfg.Collect.Validate(); err != nil {
+		return err
+	}
 	if cfg.MaxPending < 0 {
 		return types.Errorf(types.Invalid, "max pending: %d is negative: give how many tasks may wait, or 0 for the default", cfg.MaxPending)
 	}
@@ -70,7 +76,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	for _, line := range advice {
 		cfg.Progress("%s", line.Render(howto.Say))
 	}
-	err = Server{Store: p.store, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
+	err = Server{Store: p.store, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, Collect: cfg.Collect, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ type Server struct {
 	Version string
 	// Placement says which of the fitting nodes is taken.
 	Placement search.Choice
+	// Collect says when what waits collects what becomes free.
+	Collect collect.Config
 	// MaxPending is how many tasks may wait before submission is slowed; 0 means the default.
 	MaxPending int
 	// EtcdQuota is the most bytes in the database of an etcd that does not report it; 0 means that
@@ -116,7 +118,7 @@ func (s Server) keep(stack *Stack, store controlplane.Store, epochs *server.Epoc
 		for _, x := range guard { // a leader's key is written once
 			held[x.Key] = x.Revision
 		}
-		return keep.Run(ctx, store, keep.Options{Kinds: builtin.Kinds(), Collect: &collect.Config{}, Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
+		return keep.Run(ctx, store, keep.Options{Kinds: builtin.Kinds(), Collect: &s.Collect, Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
 	}
 	stack.Start("policies", func(ctx context.Context) error {
 		return epochs.During(ctx, func(ctx context.Context) error { return s.lead(ctx, store, policiesRole, keep) })

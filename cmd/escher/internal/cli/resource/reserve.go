@@ -86,7 +86,7 @@ func NewReserve(f *cmdutil.Factory) *cobra.Command {
 	flags.BoolVar(&wait, "wait", false, "return when all bundles are locked")
 	flags.DurationVar(&timeout, "timeout", 0, "longest time to wait (default: no limit)")
 	cmdutil.Preset(flags, "timeout", "", "leave it out for no limit")
-	flags.BoolVar(&r.Accumulate, "accumulate", false, "after 30s of waiting, collect free capacity")
+	flags.BoolVar(&r.Accumulate, "accumulate", false, "after a long wait, collect free capacity")
 	flags.StringVar(&lost, "on-loss", types.WaitForNode.String(), "when a node is lost or drained: wait keeps its bundles there, move locks them elsewhere when all of them fit")
 	cmdutil.Former(cmd, f, "lost", "on-loss")
 	return cmd

@@ -63,7 +63,7 @@ func (r *runFlags) Add(cmd *cobra.Command) {
 	flags.IntVar(&r.retries, "retries", 0, fmt.Sprintf("number of attempts after failed ones, on any node, after a wait of %s that doubles up to %s",
 		render.Shortly(types.RestartDelay), render.Shortly(types.MaxRestartDelay)))
 	flags.StringVar(&r.deadline, "deadline", "", "time at which it fails if it has not ended, such as 2h from now, or 2026-01-02T15:04:05Z")
-	flags.BoolVar(&r.accumulate, "accumulate", false, "after 30s of waiting, collect free capacity on one node")
+	flags.BoolVar(&r.accumulate, "accumulate", false, "after a long wait, collect free capacity on one node")
 	flags.BoolVarP(&r.detach, "detach", "d", false, "print the ids, and leave the tasks running")
 	cmdutil.Preset(flags, "max-run", "", "leave it out for no limit")
 	r.spec.Add(cmd)

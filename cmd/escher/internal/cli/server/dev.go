@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -13,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
@@ -39,6 +41,7 @@ type devFlags struct {
 	gpus            string
 	labels          []string
 	placement       string
+	collectAfter    time.Duration
 	keep, verbose   bool
 	containerd, ops string
 	allow           []string
@@ -79,7 +82,8 @@ func NewDev(f *cmdutil.Factory) *cobra.Command {
 	set.StringVar(&flags.gpus, "simulated-gpus", "0", "GPUs that each node simulates: 8,model=H100,memory=80Gi,links=all|pairs|none,numa=2")
 	cmdutil.Former(cmd, f, "gpus", "simulated-gpus")
 	set.StringArrayVar(&flags.labels, "label", nil, "NODE:NAME=VALUE, or NAME=VALUE for all nodes; repeat for several")
-	set.StringVar(&flags.placement, "placement", string(search.Spread), placementHelp)
+	set.StringVar(&flags.placement, "placement", string(search.Auto), placementHelp)
+	addCollectAfter(set, &flags.collectAfter)
 	set.BoolVar(&flags.keep, "keep", false, "leave tasks running when interrupted")
 	set.StringVar(&flags.containerd, "containerd", "", agent.ContainerdHelp)
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, agent.AllowMountHelp)
@@ -130,7 +134,7 @@ func (d *devFlags) config(f *cmdutil.Factory) (dev.Config, error) {
 		return cfg, types.Errorf(types.Internal, "find the path of this program: %w", err)
 	}
 	cfg = dev.Config{
-		Dir: dir, Nodes: d.nodes, Capacity: requests, GPUs: gpus, Labels: labels, Placement: search.Choice(d.placement), Keep: d.keep,
+		Dir: dir, Nodes: d.nodes, Capacity: requests, GPUs: gpus, Labels: labels, Placement: search.Choice(d.placement), Collect: collect.Config{After: d.collectAfter}, Keep: d.keep,
 		Containerd: d.containerd, Logger: self, Runtimes: f.Runtimes, Version: cmdutil.Version(),
 		AllowMounts: allow, Permissions: permissions, Ops: d.ops, Pprof: d.pprof,
 		Progress: f.ProgressLine,

@@ -3,8 +3,10 @@ package server
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/agent"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
@@ -29,8 +31,14 @@ etcd is unreachable. Machines that run tasks run escher agent.
 
 Metrics and health are at --ops: /metrics, /healthz, /readyz; see docs/monitoring.md.`
 
+// addCollectAfter adds --collect-after.
+func addCollectAfter(set *pflag.FlagSet, into *time.Duration) {
+	set.DurationVar(into, "collect-after", 0, "how long a gang, or what accumulates, waits before it collects what becomes free; default: 24 times the mean run of a task, 30s at least")
+	cmdutil.Preset(set, "collect-after", "", "leave it out for the default")
+}
+
 // placementHelp is the help of --placement of servers and dev.
-const placementHelp = "spread or pack: of the nodes that fit a task, take the least loaded or the fullest"
+const placementHelp = "of the nodes that fit a task: spread takes the least loaded, pack the fullest, auto the fullest for tasks with gpu or other devices, and the least loaded for others"
 
 // NewServer returns the command that runs a scheduler and a garbage collector.
 func NewServer(f *cmdutil.Factory) *cobra.Command {
@@ -66,7 +74,8 @@ func NewServer(f *cmdutil.Factory) *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.StringVar(&cfg.Name, "name", "", "unique name of this server; default: the host's")
-	set.StringVar((*string)(&cfg.Placement), "placement", string(search.Spread), placementHelp)
+	set.StringVar((*string)(&cfg.Placement), "placement", string(search.Auto), placementHelp)
+	addCollectAfter(set, &cfg.Collect.After)
 	set.IntVar(&cfg.MaxPending, "max-pending", server.DefaultPolicy().MaxPending, "number of waiting tasks above which the server slows submissions")
 	set.StringVar(&quota, "etcd-quota", "", "the --quota-backend-bytes of etcd, such as 8Gi, for an etcd before 3.6, which does not report it")
 	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, without a password")
