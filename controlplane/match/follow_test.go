@@ -75,6 +75,9 @@ func checkIndex(t *rapid.T, x *Index, rooms []*Room, needs []cluster.Need) {
 		if got, want := x.Score(asks, at), r.Score(needs); got != want {
 			t.Fatalf("node %d has score %+v in the index, %+v by itself", at, got, want)
 		}
+		if got, want := x.Left(asks, at), r.Left(needs); got != want {
+			t.Fatalf("node %d has %+v left in the index, %+v by itself", at, got, want)
+		}
 	}
 }
 

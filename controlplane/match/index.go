@@ -276,8 +276,9 @@ func blockPasses(filters []Filter, b int) bool {
 
 // Ask is a need whose relevant facts are all in the index.
 type Ask struct {
-	column *column
-	amount types.Quantity
+	column  *column
+	amount  types.Quantity
+	devices bool
 }
 
 // Asks appends needs to out. ok reports whether the index has all relevant facts: all needs are
@@ -288,7 +289,7 @@ func (x *Index) Asks(needs []cluster.Need, out []Ask) (asks []Ask, ok bool) {
 		if c == nil || c.devices && need.Amount > Whole || need.Devices != nil {
 			return nil, false
 		}
-		out = append(out, Ask{c, need.Amount})
+		out = append(out, Ask{c, need.Amount, need.ID.OfDevices()})
 	}
 	return out, len(needs) > 0
 }
@@ -300,4 +301,18 @@ func (x *Index) Score(asks []Ask, place int) Score {
 		most = max(most, share(a.column.capacity[place], a.column.amount.free[place], a.amount))
 	}
 	return Score{Load: most + float64(x.tasks[place])*taskLoad}
+}
+
+// Left is Room.Left of the node at a place.
+func (x *Index) Left(asks []Ask, place int) Score {
+	var left, most float64
+	for _, a := range asks {
+		free := a.column.amount.free[place]
+		if a.devices {
+			left += float64(free-a.amount) / float64(Whole)
+			continue
+		}
+		most = max(most, share(a.column.capacity[place], free, a.amount))
+	}
+	return Score{Load: left + (most+float64(x.tasks[place])*taskLoad)*otherLoad}
 }

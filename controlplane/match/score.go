@@ -45,6 +45,29 @@ func (r *Room) load(needs []cluster.Need) float64 {
 	return most + float64(r.Tasks())*taskLoad
 }
 
+// otherLoad is what the load of a node by its other resources counts against one device left.
+const otherLoad = 1.0 / 16
+
+// Left is Score for packing what requests devices: how many devices of the node would be left, the
+// fewest first (best fit). Of nodes with as many left, the one whose cpu and memory are the least
+// loaded is better: the devices that are left are of no use without.
+func (r *Room) Left(needs []cluster.Need) Score {
+	var left, most float64
+	for _, x := range needs {
+		if _, fixed := x.ID.FixedPort(); fixed || !x.ID.Physical() || x.ID.IsPlacement() {
+			continue
+		}
+		free, _ := r.Free(x.ID)
+		if x.ID.OfDevices() {
+			left += float64(free-x.Amount) / float64(Whole)
+			continue
+		}
+		capacity, _ := r.capacity(x.ID)
+		most = max(most, share(capacity, free, x.Amount))
+	}
+	return Score{Distance: r.distance(needs), Load: left + (most+float64(r.Tasks())*taskLoad)*otherLoad}
+}
+
 // share returns the share in use of a capacity once an amount more is in use.
 func share(capacity, free, amount types.Quantity) float64 {
 	if capacity <= 0 || capacity == types.Inf {

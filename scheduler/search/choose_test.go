@@ -46,6 +46,45 @@ func TestAutoPacksDevices(t *testing.T) {
 	}
 }
 
+// TestBestFitOfDevices: of nodes that fit, the one with the fewest devices left is found; of equal
+// ones, the one whose cpu is the least used. It does not matter how the nodes are visited.
+func TestBestFitOfDevices(t *testing.T) {
+	gpus := func(cpu, gpu types.Quantity) []types.Holding {
+		return []types.Holding{{Resource: types.CPU, Amount: cpu}, {Resource: types.GPU, Amount: gpu}}
+	}
+	for _, size := range []int{5, lookAtAll} {
+		all, d := registered(t, size, "")
+		for i, n := range all.All() {
+			n.Info.V.Labels = []types.Label{{Name: "rack", Value: "r1"}}
+			n.Info.V.Capacity = types.NewRequests(map[string]types.Quantity{"cpu": 64_000, "gpu": 8000})
+			all.Register(n)
+			all.Relabel(n)
+			all.Note(nil, n)
+			switch i {
+			case 1:
+				d.Take(n, gpus(60_000, 6000))
+			case 2:
+				d.Take(n, gpus(20_000, 6000))
+			case 3:
+				d.Take(n, gpus(1000, 4000))
+			case 4:
+				d.Take(n, gpus(63_500, 7000))
+			}
+		}
+		for _, by := range []types.ResourceID{"", "rack/r1"} {
+			for gpu, want := range map[types.Quantity]string{500: "n002", 2000: "n002", 3000: "n003", 4000: "n003"} {
+				asked := []cluster.Need{{ID: types.CPU, Amount: 1000}, {ID: types.GPU, Amount: gpu}}
+				if by != "" {
+					asked = append(asked, cluster.Need{ID: by, Amount: 1})
+				}
+				if n, lacks, _ := all.Find(d, queue.NewShape(), asked); n == nil || n.Name != want {
+					t.Errorf("%d of %d nodes by %q: %v, lacks %v, want %s", gpu, size, by, n, lacks, want)
+				}
+			}
+		}
+	}
+}
+
 // take makes cpu of the named nodes used.
 func take(all *Nodes, d *draft.Draft, used map[string]types.Quantity) {
 	for name, q := range used {

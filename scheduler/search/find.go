@@ -34,6 +34,7 @@ func (all *Nodes) findOne(d *draft.Draft, s *queue.Shape, needs []cluster.Need) 
 		return nil, []types.ResourceID{short}, false
 	}
 	look := lookup{all: all, draft: d, needs: needs, rng: all.cfg.Rng, choice: all.cfg.Choice.of(needs)}
+	look.bestFit = look.choice == Pack && wantsDevices(needs)
 	candidates, by := all.candidates(d, s, needs)
 	var some [8]match.Filter
 	filters := all.index.Filters(needs, some[:0])

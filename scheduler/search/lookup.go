@@ -33,9 +33,9 @@ const (
 	// Spread takes the least loaded node: running tasks have spare capacity, and a lost node costs
 	// little.
 	Spread Choice = "spread"
-	// Pack takes the fullest node: others stay empty for large tasks. In a cluster of more than 64
-	// nodes it is the fullest of the first 64 that fit. Tasks with the same request fill one node
-	// before they try others.
+	// Pack takes the fullest node, of devices the one with the fewest left: others stay empty for
+	// large tasks. In a cluster of more than 64 nodes it is the fullest of the first 64 that fit. Tasks
+	// with the same request fill one node before they try others.
 	Pack Choice = "pack"
 	// Auto packs what requests devices, and spreads the rest. Devices are few and whole: where they
 	// are spread, no node has all of its devices free for a large task or a gang.
@@ -47,10 +47,14 @@ func (c Choice) of(needs []cluster.Need) Choice {
 	switch {
 	case c == Spread || c == Pack:
 		return c
-	case slices.ContainsFunc(needs, func(x cluster.Need) bool { return x.ID.OfDevices() }):
+	case wantsDevices(needs):
 		return Pack
 	}
 	return Spread
+}
+
+func wantsDevices(needs []cluster.Need) bool {
+	return slices.ContainsFunc(needs, func(x cluster.Need) bool { return x.ID.OfDevices() })
 }
 
 // Validate returns an Invalid error for an unknown choice.
@@ -68,7 +72,9 @@ type lookup struct {
 	draft  *draft.Draft
 	needs  []cluster.Need
 	choice Choice
-	rng    *rand.Rand
+	// best fit counts the devices that are left.
+	bestFit bool
+	rng     *rand.Rand
 
 	best    *cluster.Node
 	bestAt  int         // its index among the nodes passed to over
@@ -93,7 +99,7 @@ func (s *lookup) over(nodes []*cluster.Node, start int, next func(from, end int)
 		enough = 1 // the node was chosen with the reservation
 	case len(nodes) > lookAtAll:
 	case s.by.IsPlacement():
-		enough = min(len(nodes), enoughPlaced)
+		enough = min(len(nodes), max(enough, enoughPlaced))
 	default:
 		enough = len(nodes)
 	}
@@ -143,7 +149,11 @@ func (s *lookup) look(n *cluster.Node) bool {
 		}
 		return false
 	}
-	s.consider(n, s.scored(r.Score(s.needs)))
+	if s.bestFit {
+		s.consider(n, r.Left(s.needs))
+	} else {
+		s.consider(n, s.scored(r.Score(s.needs)))
+	}
 	return true
 }
 
@@ -188,7 +198,12 @@ func (all *Nodes) scan(s *lookup, asks []match.Ask, filters []match.Filter, star
 				continue
 			}
 			before := s.best
-			if s.consider(n, s.scored(all.index.Score(asks, at))); s.best != before {
+			if s.bestFit {
+				s.consider(n, all.index.Left(asks, at))
+			} else {
+				s.consider(n, s.scored(all.index.Score(asks, at)))
+			}
+			if s.best != before {
 				s.bestAt = at
 			}
 			if s.found >= enough {
