@@ -328,7 +328,7 @@ func TestFlagsMakePolicies(t *testing.T) {
 		"--balance --pack":                                         "balance, pack",
 		"--elastic 2":                                              `elastic {"min":2}`,
 		"--elastic 0 --migrate":                                    `elastic {"min":0}, migrate`,
-		"--preempt --aging 1m --stay":                             `preempt, stay, aging {"every":"1m0s"}`,
+		"--preempt --aging 1m --stay":                              `preempt, stay, aging {"every":"1m0s"}`,
 		"--queue batch":                                            `use {"name":"batch","of":"queue"}`,
 		"--queue lanes/fast":                                       `use {"name":"lanes","as":"fast","of":"fair-queue"}`,
 		"--share teams/a/alice":                                    `use {"name":"teams","as":"a/alice","of":"fair-share"}`,
