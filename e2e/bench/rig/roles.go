@@ -20,6 +20,7 @@ import (
 	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/examples/framespace/gangs"
 	"github.com/escher-sched/escher/scheduler"
+	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -98,7 +99,8 @@ func newPart(role string, cfg RoleConfig, more Parts) (Part, error) {
 func schedulerPart(cfg RoleConfig, custom ...func(context.Context, controlplane.Store) error) Part {
 	counted := newCounted()
 	all := append(custom, func(ctx context.Context, store controlplane.Store) error {
-		return scheduler.Run(ctx, store, scheduler.Config{Name: cfg.Name, Shared: cfg.Shared, Metrics: counted.metrics}, zap.NewNop())
+		// The tasks of a fleet fit into it where they are spread.
+		return scheduler.Run(ctx, store, scheduler.Config{Name: cfg.Name, Shared: cfg.Shared, Placement: search.Spread, Metrics: counted.metrics}, zap.NewNop())
 	})
 	return Part{Stats: counted.stats, Run: func(ctx context.Context, ready func(string)) error {
 		return withStore(ctx, cfg.Endpoint, cfg.Ops, func(store *etcdstore.Store) error {
