@@ -72,6 +72,9 @@ func (k Kinds) With(more ...func() Policy) Kinds {
 	return out
 }
 
+// Of returns the function of a stored kind, which may have its former name; nil if it is not known.
+func (k Kinds) Of(kind string) func() Policy { return k[presentKind(types.Policy{Kind: kind}).Kind] }
+
 // Names returns the names, sorted.
 func (k Kinds) Names() []string {
 	names := make([]string, 0, len(k))

@@ -86,12 +86,10 @@ func (v *View) apply(k controlplane.Key, e change) (bool, error) {
 	case controlplane.Statuses:
 		return v.applyTask(id, func(t *Task) (bool, error) {
 			v.countImage(t, -1)
-			before := t.Phase()
+			v.runs.count(t, -1)
 			changed, err := updateBy(&t.Status, e.Event, func() (*StatusValue, error) { return v.readStatus(e.value()) })
 			v.countImage(t, 1)
-			if !before.Ended() {
-				v.countRun(t)
-			}
+			v.runs.count(t, 1)
 			return changed, err
 		})
 	case controlplane.Jobs:

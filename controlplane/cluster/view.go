@@ -96,9 +96,8 @@ type View struct {
 	// unread holds the keys with undecodable values, with their revisions.
 	unread map[string]int64
 
-	// meanRun is the mean time that tasks ran, in seconds, and runs how many are in it.
-	meanRun float64
-	runs    int
+	// runs are those of the ended tasks.
+	runs runs
 
 	decode decoder
 	// touched is the last result of Committed.

@@ -18,7 +18,7 @@ const (
 )
 
 // CollectAfter returns how long a task or reservation waits before it collects: 24 times the mean run
-// of the tasks that ended of late, at least 30 seconds, and at most a week.
+// of the ended tasks, at least 30 seconds, and at most a week.
 func CollectAfter(v *cluster.View) time.Duration {
 	return max(leastCollectAfter, min(collectRuns*v.MeanRun(), mostCollectAfter))
 }

@@ -16,7 +16,7 @@ type Config struct {
 	// grants.CollectAfter.
 	After time.Duration
 	// Patience is the time without progress before a collection leaves a node; the default is ten
-	// times After, and if that is not given, twice the mean run of a task, and at least 5 minutes. It
+	// times After, and if that is not given, twice the mean run of a task, 5 minutes to a day. It
 	// counts from the known end of the tasks there, if that is later.
 	Patience time.Duration
 }
@@ -25,6 +25,7 @@ const (
 	defaultPatience = 10 // times After
 	patientRuns     = 2
 	leastPatience   = 5 * time.Minute
+	mostPatience    = 24 * time.Hour
 	// searchEvery is the least time between two searches of all nodes.
 	searchEvery = time.Second
 	// triesPerSearch bounds the shapes for which one pass searches all nodes.
@@ -34,12 +35,20 @@ const (
 // Validate returns an Invalid error for a wait that is out of range.
 func (c Config) Validate() error {
 	if c.After < 0 || c.After > types.MaxDuration {
-		return types.Errorf(types.Invalid, "collect after: %s is out of range: give up to %s, or 0 for the default", c.After, types.MaxDuration)
+		return types.Errorf(types.Invalid, "collect after: %s is out of range: give more than 0 and up to %s, or leave it out for the default", c.After, types.MaxDuration)
 	}
 	if c.Patience < 0 || c.Patience > types.MaxDuration {
-		return types.Errorf(types.Invalid, "patience: %s is out of range: give up to %s, or 0 for the default", c.Patience, types.MaxDuration)
+		return types.Errorf(types.Invalid, "patience: %s is out of range: give more than 0 and up to %s, or leave it out for the default", c.Patience, types.MaxDuration)
 	}
 	return nil
+}
+
+// silence is how long a scheduler may take to collect for what is directed.
+func (s *State) silence() time.Duration {
+	if s.given.After == 0 && s.given.Patience == 0 {
+		return leastPatience
+	}
+	return s.cfg.Patience
 }
 
 // in returns the configuration with its defaults, for the runs of tasks in a view.
@@ -49,7 +58,7 @@ func (c Config) in(v *cluster.View) Config {
 	case c.After > 0:
 		c.Patience = defaultPatience * min(c.After, types.MaxDuration/defaultPatience)
 	default:
-		c.Patience = max(leastPatience, patientRuns*v.MeanRun())
+		c.Patience = max(leastPatience, min(patientRuns*v.MeanRun(), mostPatience))
 	}
 	if c.After == 0 {
 		c.After = grants.CollectAfter(v)
@@ -238,8 +247,8 @@ func (s *State) goOn(p *Plan, at *moment, x claimant) {
 	case s.givesWay(at.v, x):
 		p.end("a reservation above it lacks what it has collected", x)
 		return
-	case x.Grant.V == nil && at.now.Sub(s.since) >= s.cfg.Patience:
-		s.passed[x.key()] = at.now.Add(s.cfg.Patience)
+	case x.Grant.V == nil && at.now.Sub(s.since) >= s.silence():
+		s.passed[x.key()] = at.now.Add(s.silence())
 		p.end("no scheduler collects for it", x)
 		return
 	}

@@ -36,7 +36,7 @@ func (s *State) follow(x claimant, now time.Time) {
 // end is ahead. It also schedules the next check.
 func (s *State) isStuck(p *Plan, at *moment, x claimant) bool {
 	if x.Grant.V == nil {
-		p.again(s.since.Add(s.cfg.Patience))
+		p.again(s.since.Add(s.silence()))
 		return false
 	}
 	if s.resting && s.round == s.ended {

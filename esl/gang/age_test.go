@@ -102,7 +102,7 @@ func TestGangCollectsWhenAged(t *testing.T) {
 // the gang has accumulated; the gang starts no later for that.
 func TestGangIsNotDelayedByBackfill(t *testing.T) {
 	start := func(t *testing.T, backfill bool) time.Duration {
-		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4)})
+		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(2, 4), Collect: collect.Config{After: 30 * time.Second}})
 		long, short := hollow.Task(4000, "run", "100s"), hollow.Task(4000, "run", "10s")
 		long.Task.MaxRun, short.Task.MaxRun = 101*time.Second, 11*time.Second
 		g.Running(g.SubmitTasks(1, on("n00", long)))

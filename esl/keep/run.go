@@ -138,7 +138,7 @@ func (o *Options) manages(ns string, p *types.Policies) bool {
 		return false
 	}
 	for _, one := range p.Policies {
-		if f := o.Kinds[one.Kind]; f != nil {
+		if f := o.Kinds.Of(one.Kind); f != nil {
 			if _, ok := f().(esl.Controller); ok {
 				return true
 			}

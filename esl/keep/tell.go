@@ -22,7 +22,7 @@ func (k *loop) tell(ctx context.Context, id cluster.ID, c *cluster.Cell[types.Po
 	want := *c.V
 	want.Policies = slices.Clone(c.V.Policies)
 	for i := range want.Policies {
-		if p := &want.Policies[i]; k.opts.Kinds[p.Kind] != nil {
+		if p := &want.Policies[i]; k.opts.Kinds.Of(p.Kind) != nil {
 			p.Wrong = strings.TrimPrefix(says(page, i), "policy "+p.Kind+": ")
 		}
 	}

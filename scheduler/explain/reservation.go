@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -302,19 +301,17 @@ func (e *explainer) turn(r *cluster.Reservation, x *why.Explanation) {
 	x.Queue = e.queue(e.owner(r.ID.Namespace, ""),
 		&queue.Entry{ID: r.ID, Reservation: true, Priority: r.Info.V.Order(), Submitted: r.Info.V.Submitted}, queue.ReservationText(r.ID.Namespace, r.Info.V))
 	if r.Info.V.Accumulate {
-		e.collectsLater(r.Info.V.Submitted, x)
+		e.collectsLater(x)
 	}
 }
 
 // collectsLater says why something that may accumulate does not yet.
-func (e *explainer) collectsLater(submitted int64, x *why.Explanation) {
+func (e *explainer) collectsLater(x *why.Explanation) {
 	if kind, id, ok := e.collector(); ok {
 		note(x, "It may collect what becomes free, but %s %s does so at present, and only one may.", kind, id)
 		return
 	}
-	if wait := time.Unix(0, submitted).Add(grants.CollectAfter(e.v)).Sub(e.now); wait > 0 {
-		note(x, "In about %s it begins to collect what becomes free.", why.InWords(wait))
-	}
+	note(x, "Once it has waited long it collects what becomes free.")
 }
 
 // collector returns what accumulates at present, if the grants are few enough to be read.

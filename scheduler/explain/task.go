@@ -288,7 +288,7 @@ func (e *explainer) waiting(t *cluster.Task, x *why.Explanation) {
 	case r != nil && !best.placeable():
 		e.collects(r, t, x)
 	case t.Info.V.Accumulate && !x.Infeasible && !best.placeable():
-		e.collectsLater(t.Info.V.Submitted, x)
+		e.collectsLater(x)
 	}
 	if e.inner {
 		return

@@ -103,7 +103,15 @@ func (s *lookup) over(nodes []*cluster.Node, start int, next func(from, end int)
 	default:
 		enough = len(nodes)
 	}
-	for _, part := range [][2]int{{start, len(nodes)}, {0, min(start, len(nodes))}} {
+	from, to := 0, len(nodes)
+	if s.all.cfg.Part != nil && len(nodes) == len(s.all.list) {
+		from, to = s.all.cfg.Part()
+	}
+	start = min(max(start, from), to)
+	for i, part := range [][2]int{{start, to}, {from, start}, {to, len(nodes)}, {0, from}} {
+		if i == 2 && s.found > 0 {
+			break // other schedulers place there
+		}
 		for at := next(part[0], part[1]); at < part[1]; at = next(at+1, part[1]) {
 			if before := s.best; s.look(nodes[at]) && s.best != before {
 				s.bestAt = at

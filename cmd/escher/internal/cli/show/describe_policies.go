@@ -116,7 +116,7 @@ func Describe(s *reasons.Policies) *policiesDescription {
 		}
 	}
 	for _, p := range s.Kept.Policies {
-		if s.Kinds[p.Kind] == nil {
+		if s.Kinds.Of(p.Kind) == nil {
 			d.Others = append(d.Others, p.Kind)
 		}
 	}
