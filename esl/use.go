@@ -227,7 +227,8 @@ func Canonical(stored []types.Policy) []types.Policy {
 	return out
 }
 
-// Former returns stored policies as former versions wrote them, with former names. kindOf returns the kind of a shared policy; "" if it is not known.
+// Former returns stored policies as former versions wrote them, with former names. kindOf returns the
+// kind of a shared policy; "" if it is not known.
 func Former(stored []types.Policy, kindOf func(name string) string) []types.Policy {
 	out := slices.Clone(stored)
 	for i, p := range out {

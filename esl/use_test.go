@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
@@ -98,6 +99,29 @@ func TestFormerJobs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFormerAging raises a task whose policy is stored under its former name, with nothing else to do.
+func TestFormerAging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(1, 4)})
+		app, err := keep.Attach(t.Context(), g.Client, "app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs(t, app.Run)
+		time.Sleep(time.Minute)
+		b := app.Begin()
+		launched := b.LaunchJob(controlplane.Job{ID: "old", Session: app.Session(), Tasks: esl.Copies(1, hollow.Task(8000))})
+		b.SetPolicies("old", types.Policies{Job: "old", Session: app.Session(), Policies: []types.Policy{{Kind: "ageing", With: `{"every":"1m"}`}}}, 0)
+		if _, err := b.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3*time.Minute + 30*time.Second)
+		if task := g.Snapshot().Task(cluster.ID{Namespace: "d", ID: launched.Tasks[0]}); task.Info.V.Order() != 3 {
+			t.Errorf("its priority counts as %d, want 3", task.Info.V.Order())
+		}
+	})
 }
 
 // TestCanonical gives uses that mean the same one form, and the form of former versions.

@@ -25,14 +25,30 @@ func sharing(t *testing.T, names ...string) []*bench {
 // TestSchedulersKeepToTheirPart: sharing schedulers decide at the same time, and none of their
 // transactions is refused while each finds capacity on its own nodes.
 func TestSchedulersKeepToTheirPart(t *testing.T) {
+	t.Run("spread", func(t *testing.T) { keepToTheirPart(t, map[string]types.Quantity{"cpu": 1000}, false) })
+	// Several devices are not in the index.
+	t.Run("packed", func(t *testing.T) { keepToTheirPart(t, map[string]types.Quantity{"cpu": 500, "gpu": 2000}, true) })
+}
+
+func keepToTheirPart(t *testing.T, asked map[string]types.Quantity, devices bool) {
+	t.Helper()
 	all := sharing(t, "s1", "s2", "s3", "s4")
 	b := all[0]
 	for i := range 400 {
-		b.node(fmt.Sprintf("n%03d", i), 1000)
+		name := fmt.Sprintf("n%03d", i)
+		b.node(name, 1000)
+		if devices {
+			x := &types.Devices{}
+			for j := range 4 {
+				x.Devices = append(x.Devices, types.Device{ID: fmt.Sprint("g", j), Resource: "gpu"})
+			}
+			b.put(controlplane.NodeKey(name), &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 1000, "gpu": 4000})})
+			b.put(controlplane.DevicesKey(name), x)
+		}
 	}
 	for i := range 200 {
 		b.put(controlplane.TaskKey(fmt.Sprintf("ns%d", i%16), fmt.Sprintf("t%d", i)), &types.Task{
-			Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000}), Submitted: 1,
+			Requests: types.NewRequests(asked), Submitted: 1,
 		})
 	}
 	bound := 0

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tries the GPU of this machine with a real agent and real containers: gpucheck.sh BIN
 # BIN is the directory of escher. It takes root, containerd, runc, busybox, nvcc and one or more
-# cards of NVIDIA. It starts a cluster of its own, and removes all of it at the end.
+# cards of NVIDIA. It starts a cluster of its own, and removes all of it at the end, unless KEEP=1.
+# PHASES="400 10 0.8" are the arguments of spin for the jobs that alternate.
 set -euo pipefail
 bin=$(realpath "${1:-bin}")
 dir=$(mktemp -d /tmp/gpucheck.XXXX)

@@ -8,21 +8,6 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// How long a task or reservation waits before it collects, unless servers are configured otherwise:
-// as long as this many tasks run, one after the other. What is collected lies idle until all of it
-// is there, so everybody waits longer; docs/policies/collecting.md has what that costs.
-const (
-	collectRuns       = 24
-	leastCollectAfter = 30 * time.Second
-	mostCollectAfter  = 7 * 24 * time.Hour
-)
-
-// CollectAfter returns how long a task or reservation waits before it collects: 24 times the mean run
-// of the ended tasks, at least 30 seconds, and at most a week.
-func CollectAfter(v *cluster.View) time.Duration {
-	return max(leastCollectAfter, min(collectRuns*v.MeanRun(), mostCollectAfter))
-}
-
 // ClaimOf returns the reservation that a task which accumulates stands for, with what it has
 // collected as its grant.
 func ClaimOf(v *cluster.View, t *cluster.Task) *cluster.Reservation {

@@ -54,35 +54,43 @@ type Former struct {
 	Fields, With map[string]string
 }
 
+// former returns the present name of a policy, and what a former name stood for; ok is false for
+// other names.
+func (p Policies) former(name string) (now string, f Former, ok bool) {
+	for now, kind := range p {
+		if at := slices.IndexFunc(kind.Former, func(f Former) bool { return f.Name == name }); at >= 0 {
+			return now, kind.Former[at], true
+		}
+	}
+	return "", f, false
+}
+
 // present returns a policy in its present form, and the notice if it had a former name.
 func (p Policies) present(name string, with *yaml.Node) (present string, fields *yaml.Node, notice string) {
-	for present, kind := range p {
-		at := slices.IndexFunc(kind.Former, func(f Former) bool { return f.Name == name })
-		if at < 0 {
-			continue
-		}
-		former, out := kind.Former[at], *with
-		notice = fmt.Sprintf("policy %s is called %s now", name, present)
-		out.Content = slices.Clone(with.Content)
-		has := func(field string) bool { return keyAt(with, field) >= 0 }
-		for _, field := range slices.Sorted(maps.Keys(former.Fields)) {
-			was := former.Fields[field]
-			if field != was {
-				notice += fmt.Sprintf(", and its field %s is called %s", was, field)
-			}
-			if at := keyAt(with, was); at >= 0 && !has(field) {
-				key := *with.Content[at]
-				key.Value, out.Content[at] = field, &key
-			}
-		}
-		for _, field := range slices.Sorted(maps.Keys(former.With)) {
-			if with.Kind == yaml.MappingNode && !has(field) {
-				out.Content = append(out.Content, written(field), written(former.With[field]))
-			}
-		}
-		return present, &out, notice
+	present, former, ok := p.former(name)
+	if !ok {
+		return name, with, ""
 	}
-	return name, with, ""
+	out := *with
+	notice = fmt.Sprintf("policy %s is called %s now", name, present)
+	out.Content = slices.Clone(with.Content)
+	has := func(field string) bool { return keyAt(with, field) >= 0 }
+	for _, field := range slices.Sorted(maps.Keys(former.Fields)) {
+		was := former.Fields[field]
+		if field != was {
+			notice += fmt.Sprintf(", and its field %s is called %s", was, field)
+		}
+		if at := keyAt(with, was); at >= 0 && !has(field) {
+			key := *with.Content[at]
+			key.Value, out.Content[at] = field, &key
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(former.With)) {
+		if with.Kind == yaml.MappingNode && !has(field) {
+			out.Content = append(out.Content, written(field), written(former.With[field]))
+		}
+	}
+	return present, &out, notice
 }
 
 // chooser is a text type with few allowed values.

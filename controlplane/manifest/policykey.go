@@ -39,10 +39,8 @@ func (p Policies) keyNow(name string) string {
 	if _, known := p[name]; known || len(p.uses()[name]) > 0 {
 		return name
 	}
-	for now, kind := range p {
-		if slices.ContainsFunc(kind.Former, func(f Former) bool { return f.Name == name }) {
-			return now
-		}
+	if now, _, ok := p.former(name); ok {
+		return now
 	}
 	return name
 }

@@ -314,5 +314,5 @@ func (x *Index) Left(asks []Ask, place int) Score {
 		}
 		most = max(most, share(a.column.capacity[place], free, a.amount))
 	}
-	return Score{Load: left + (most+float64(x.tasks[place])*taskLoad)*otherLoad}
+	return Score{Left: left, Load: most + float64(x.tasks[place])*taskLoad}
 }

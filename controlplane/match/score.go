@@ -9,6 +9,8 @@ import (
 type Score struct {
 	// Distance says how far the devices that would be taken are from one another.
 	Distance int
+	// Left is how many devices would be left, if that counts.
+	Left float64
 	// Load is how full the node would be. Negated, it prefers full nodes.
 	Load float64
 }
@@ -17,6 +19,9 @@ type Score struct {
 func (s Score) Better(o Score) bool {
 	if s.Distance != o.Distance {
 		return s.Distance < o.Distance
+	}
+	if s.Left != o.Left {
+		return s.Left < o.Left
 	}
 	return s.Load < o.Load
 }
@@ -45,9 +50,6 @@ func (r *Room) load(needs []cluster.Need) float64 {
 	return most + float64(r.Tasks())*taskLoad
 }
 
-// otherLoad is what the load of a node by its other resources counts against one device left.
-const otherLoad = 1.0 / 16
-
 // Left is Score for packing what requests devices: how many devices of the node would be left, the
 // fewest first (best fit). Of nodes with as many left, the one whose cpu and memory are the least
 // loaded is better: the devices that are left are of no use without.
@@ -65,7 +67,7 @@ func (r *Room) Left(needs []cluster.Need) Score {
 		capacity, _ := r.capacity(x.ID)
 		most = max(most, share(capacity, free, x.Amount))
 	}
-	return Score{Distance: r.distance(needs), Load: left + (most+float64(r.Tasks())*taskLoad)*otherLoad}
+	return Score{Distance: r.distance(needs), Left: left, Load: most + float64(r.Tasks())*taskLoad}
 }
 
 // share returns the share in use of a capacity once an amount more is in use.

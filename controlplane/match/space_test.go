@@ -96,7 +96,23 @@ put bindings/n2/d/a/1 {"Session": 1}
 			t.Errorf("%s, %+v: %+v, want %+v", c.r.Node.Name, c.needs, got, c.want)
 		}
 	}
-	for _, c := range [][2]Score{{{0, 9}, {1, 0}}, {{1, 0.1}, {1, 0.2}}, {{0, 0.5}, {0, 0.5 + taskLoad}}, {{0, -1}, {0, 0}}} {
+	for _, c := range []struct {
+		r     *Room
+		needs []cluster.Need
+		want  Score
+	}{
+		{&n2, []cluster.Need{need("gpu", 500), need("cpu", 1000)}, Score{Left: 1.5, Load: 0.25 + task}},
+		{&n2, []cluster.Need{need("gpu", 2000)}, Score{Distance: 1, Load: task}},
+		{&n1, []cluster.Need{need("memory", 2), need("port/80", 1000), need("node/n1", 1000), need("d:gpu@r", 1)}, Score{Load: 0.25}},
+	} {
+		if got := c.r.Left(c.needs); got != c.want {
+			t.Errorf("%s, %+v: %+v left, want %+v", c.r.Node.Name, c.needs, got, c.want)
+		}
+	}
+	for _, c := range [][2]Score{
+		{{Load: 9}, {Distance: 1}}, {{Distance: 1, Load: 0.1}, {Distance: 1, Load: 0.2}}, {{Load: 0.5}, {Load: 0.5 + taskLoad}}, {{Load: -1}, {}},
+		{{Left: 9, Load: 9}, {Distance: 1}}, {{Left: 0.8, Load: 0.9}, {Left: 0.81}}, {{Left: 1, Load: 0.1}, {Left: 1, Load: 0.2}},
+	} {
 		if !c[0].Better(c[1]) || c[1].Better(c[0]) || c[0].Better(c[0]) {
 			t.Errorf("%+v and %+v are in the wrong order", c[0], c[1])
 		}

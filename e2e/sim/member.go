@@ -63,7 +63,7 @@ func (m *member) start() {
 		FoldFrom:   1 + 50*int(m.w.cfg.Seed%3),
 		LossRate:   20,
 		StormHold:  20 * time.Second,
-		Placement:  pick([]search.Choice{search.Spread, search.Pack}, uint32(m.w.cfg.Seed/7)),
+		Placement:  pick([]search.Choice{search.Auto, search.Spread, search.Pack}, uint32(m.w.cfg.Seed/7)),
 	})
 	m.lazy = rng.IntN(4) == 0
 	m.flights, m.delivered = nil, make(map[string]int64)

@@ -70,7 +70,10 @@ type moment struct {
 
 // look finds what may collect, and forgets what no longer can.
 func (s *State) look(v *cluster.View, now time.Time) *moment {
-	s.cfg = s.given.in(v)
+	if mean := v.MeanRun(); mean > 0 {
+		s.mean = mean // without ended tasks in the view the last one holds
+	}
+	s.waits = s.cfg.waitsFor(s.mean)
 	at := &moment{v: v, now: now}
 	if !s.nextAge.IsZero() && !s.nextAge.After(now) {
 		s.places, s.rivals = paced{changes: -1}, paced{changes: -1} // the earlier searches did not include it
@@ -84,7 +87,7 @@ func (s *State) look(v *cluster.View, now time.Time) *moment {
 			continue
 		}
 		directed, waits := x.Info.V.Collect != nil, x.waits(v, now)
-		due := time.Unix(0, x.Info.V.Submitted).Add(s.cfg.After)
+		due := time.Unix(0, x.Info.V.Submitted).Add(s.after)
 		if until := s.passed[k]; until.After(due) {
 			due = until
 		}

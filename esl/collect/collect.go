@@ -10,22 +10,33 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Config configures a State. The zero value of a field is its default.
+// Config configures a State.
 type Config struct {
-	// After is how long a task or reservation waits before it collects; the default is that of
-	// grants.CollectAfter.
+	// After is how long a task or reservation waits before it collects; 0 means 24 times the mean run
+	// of the ended tasks, at least 30 seconds, and at most a week.
 	After time.Duration
-	// Patience is the time without progress before a collection leaves a node; the default is ten
-	// times After, and if that is not given, twice the mean run of a task, 5 minutes to a day. It
-	// counts from the known end of the tasks there, if that is later.
-	Patience time.Duration
 }
 
+// By default a task or reservation waits as long as this many tasks run, one after the other. What is
+// collected lies idle until all of it is there, so that everybody waits longer:
+// docs/policies/collecting.md has what that costs.
 const (
-	defaultPatience = 10 // times After
-	patientRuns     = 2
-	leastPatience   = 5 * time.Minute
-	mostPatience    = 24 * time.Hour
+	afterRuns  = 24
+	leastAfter = 30 * time.Second
+	mostAfter  = 7 * 24 * time.Hour
+)
+
+// A collection without progress leaves a node after ten times a given After; by default after two mean
+// runs, within bounds. That counts from the known end of the tasks there, if it is later. A scheduler
+// that does not answer has the least of that.
+const (
+	patienceAfters = 10
+	patienceRuns   = 2
+	leastPatience  = 5 * time.Minute
+	mostPatience   = 24 * time.Hour
+)
+
+const (
 	// searchEvery is the least time between two searches of all nodes.
 	searchEvery = time.Second
 	// triesPerSearch bounds the shapes for which one pass searches all nodes.
@@ -35,43 +46,38 @@ const (
 // Validate returns an Invalid error for a wait that is out of range.
 func (c Config) Validate() error {
 	if c.After < 0 || c.After > types.MaxDuration {
-		return types.Errorf(types.Invalid, "collect after: %s is out of range: give more than 0 and up to %s, or leave it out for the default", c.After, types.MaxDuration)
-	}
-	if c.Patience < 0 || c.Patience > types.MaxDuration {
-		return types.Errorf(types.Invalid, "patience: %s is out of range: give more than 0 and up to %s, or leave it out for the default", c.Patience, types.MaxDuration)
+		return types.Errorf(types.Invalid, "collect-after: %s is out of range: give more than 0 and up to %s, or leave it out for the default", c.After, types.MaxDuration)
 	}
 	return nil
 }
 
-// silence is how long a scheduler may take to collect for what is directed.
-func (s *State) silence() time.Duration {
-	if s.given.After == 0 && s.given.Patience == 0 {
-		return leastPatience
-	}
-	return s.cfg.Patience
+// waits are the times that a State uses.
+type waits struct {
+	// after is that of Config. patience is the time without progress, silence that without an answer
+	// of a scheduler.
+	after, patience, silence time.Duration
 }
 
-// in returns the configuration with its defaults, for the runs of tasks in a view.
-func (c Config) in(v *cluster.View) Config {
-	switch {
-	case c.Patience > 0:
-	case c.After > 0:
-		c.Patience = defaultPatience * min(c.After, types.MaxDuration/defaultPatience)
-	default:
-		c.Patience = max(leastPatience, min(patientRuns*v.MeanRun(), mostPatience))
+// waitsFor returns the times for tasks that run for so long.
+func (c Config) waitsFor(mean time.Duration) waits {
+	w := waits{
+		after:    max(leastAfter, min(afterRuns*mean, mostAfter)),
+		patience: max(leastPatience, min(patienceRuns*mean, mostPatience)),
 	}
-	if c.After == 0 {
-		c.After = grants.CollectAfter(v)
+	if c.After > 0 {
+		w.after, w.patience = c.After, patienceAfters*min(c.After, types.MaxDuration/patienceAfters)
 	}
-	return c
+	w.silence = min(w.patience, leastPatience)
+	return w
 }
 
 // State is the memory of the library: which objects may collect, and for how long a collection has
 // made no progress. A new State learns the first by Touch, and begins the second again.
 type State struct {
-	given Config
-	// cfg is it with its defaults, at the last look.
 	cfg Config
+	// waits are those of the last look, mean is the last known mean run.
+	waits
+	mean time.Duration
 	// known are the objects that may collect or hold a part; some may be outdated. directed are
 	// the reservations that their makers direct, likewise.
 	known    map[Subject]struct{}
@@ -99,7 +105,7 @@ type paced struct {
 // New returns a State that knows nothing yet.
 func New(cfg Config) *State {
 	return &State{
-		given: cfg, known: make(map[Subject]struct{}), directed: make(map[cluster.ID]struct{}),
+		cfg: cfg, known: make(map[Subject]struct{}), directed: make(map[cluster.ID]struct{}),
 		passed: make(map[Subject]time.Time), places: paced{changes: -1}, rivals: paced{changes: -1},
 	}
 }
@@ -247,8 +253,8 @@ func (s *State) goOn(p *Plan, at *moment, x claimant) {
 	case s.givesWay(at.v, x):
 		p.end("a reservation above it lacks what it has collected", x)
 		return
-	case x.Grant.V == nil && at.now.Sub(s.since) >= s.silence():
-		s.passed[x.key()] = at.now.Add(s.silence())
+	case x.Grant.V == nil && at.now.Sub(s.since) >= s.silence:
+		s.passed[x.key()] = at.now.Add(s.silence)
 		p.end("no scheduler collects for it", x)
 		return
 	}

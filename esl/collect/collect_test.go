@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -368,8 +367,8 @@ func TestWaitsAsLongAsTasksRun(t *testing.T) {
 		submitted := w.now
 		w.gang("a", 1, 0)
 		w.says("")
-		if got := grants.CollectAfter(w.view); got != c.want {
-			t.Errorf("after %v: it waits for %s, want %s", c.ran, got, c.want)
+		if w.state.after != c.want {
+			t.Errorf("after %v: it waits for %s, want %s", c.ran, w.state.after, c.want)
 		}
 		w.now = submitted.Add(c.want - time.Second)
 		w.says("")
@@ -377,3 +376,46 @@ func TestWaitsAsLongAsTasksRun(t *testing.T) {
 		w.says("a: n1")
 	}
 }
+
+// TestTheLastMeanHolds: without ended tasks in the view the last known mean run counts.
+func TestTheLastMeanHolds(t *testing.T) {
+	w := newWorld(t)
+	w.state = New(Config{})
+	w.node("n1", 100, 0)
+	w.put(controlplane.StatusKey("d", "ended"), &types.Status{Phase: types.Failed, Attempt: 1, Started: 1, Ended: 1 + time.Minute.Nanoseconds()})
+	w.gang("a", 1, 0)
+	w.says("")
+	w.del(controlplane.StatusKey("d", "ended"))
+	w.says("")
+	if w.view.MeanRun() != 0 || w.state.after != 24*time.Minute {
+		t.Errorf("the mean is %s, and it waits for %s", w.view.MeanRun(), w.state.after)
+	}
+}
+
+// TestWaits: the times that follow from a given wait, and from how long tasks run.
+func TestWaits(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		after, mean time.Duration
+		want        waits
+	}{
+		{0, 0, waits{30 * time.Second, 5 * time.Minute, 5 * time.Minute}},
+		{0, time.Hour, waits{day, 2 * time.Hour, 5 * time.Minute}},
+		{0, longRun, waits{7 * day, day, 5 * time.Minute}},
+		{time.Second, time.Hour, waits{time.Second, 10 * time.Second, 10 * time.Second}},
+		{time.Hour, 0, waits{time.Hour, 10 * time.Hour, 5 * time.Minute}},
+		{types.MaxDuration, longRun, waits{types.MaxDuration, types.MaxDuration, 5 * time.Minute}},
+	} {
+		if got := (Config{After: c.after}).waitsFor(c.mean); got != c.want {
+			t.Errorf("after %s, runs of %s: %v, want %v", c.after, c.mean, got, c.want)
+		}
+	}
+	for after, valid := range map[time.Duration]bool{0: true, 1: true, types.MaxDuration: true, -1: false, types.MaxDuration + 1: false} {
+		if err := (Config{After: after}).Validate(); (err == nil) != valid || !valid && !types.Is(err, types.Invalid) {
+			t.Errorf("after %d: %v", after, err)
+		}
+	}
+}
+
+// longRun is the longest mean run of a view.
+const longRun = 365 * 24 * time.Hour

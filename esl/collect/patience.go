@@ -36,7 +36,7 @@ func (s *State) follow(x claimant, now time.Time) {
 // end is ahead. It also schedules the next check.
 func (s *State) isStuck(p *Plan, at *moment, x claimant) bool {
 	if x.Grant.V == nil {
-		p.again(s.since.Add(s.silence()))
+		p.again(s.since.Add(s.silence))
 		return false
 	}
 	if s.resting && s.round == s.ended {
@@ -47,7 +47,7 @@ func (s *State) isStuck(p *Plan, at *moment, x claimant) bool {
 	if known := grants.Completion(at.v, x.Reservation, x.Grant.V); known.After(since) {
 		since = known
 	}
-	due := since.Add(s.cfg.Patience)
+	due := since.Add(s.patience)
 	if due.After(at.now) {
 		p.again(due)
 		return false

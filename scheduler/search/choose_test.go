@@ -65,6 +65,8 @@ func TestBestFitOfDevices(t *testing.T) {
 				d.Take(n, gpus(60_000, 6000))
 			case 2:
 				d.Take(n, gpus(20_000, 6000))
+			case 0: // more is left than on n002, and cpu is idle
+				d.Take(n, gpus(0, 5900))
 			case 3:
 				d.Take(n, gpus(1000, 4000))
 			case 4:

@@ -47,7 +47,7 @@ func (all *Nodes) findOne(d *draft.Draft, s *queue.Shape, needs []cluster.Need) 
 		if !by.Scoped() {
 			start = all.cfg.Rng.IntN(len(candidates))
 		}
-		end := look.over(candidates, start, func(from, end int) int {
+		end := look.over(candidates, partsOf(len(candidates), 0, len(candidates), start), func(from, end int) int {
 			for ; from < end && !all.passes(filters, candidates[from]); from++ {
 				passed = true
 			}
@@ -87,11 +87,13 @@ func (all *Nodes) findAnywhere(look *lookup, s *queue.Shape, filters []match.Fil
 
 // findFrom is findAnywhere from a position, and returns where the next search begins.
 func (all *Nodes) findFrom(start int, look *lookup, filters []match.Filter) int {
+	from, to := all.cfg.Part()
+	in := partsOf(len(all.list), from, to, start)
 	var some [8]match.Ask
 	if asks, ok := all.index.Asks(look.needs, some[:0]); ok {
 		fresh := *look
 		for range enoughFound {
-			end := all.scan(look, asks, filters, start)
+			end := all.scan(look, asks, filters, in)
 			if look.best == nil {
 				return end
 			}
@@ -102,7 +104,7 @@ func (all *Nodes) findFrom(start int, look *lookup, filters []match.Filter) int 
 			*look = fresh
 		}
 	}
-	return look.over(all.list, start, func(from, end int) int { return match.Next(filters, from, end) })
+	return look.over(all.list, in, func(from, end int) int { return match.Next(filters, from, end) })
 }
 
 // window is where the next search of all nodes begins: after the nodes found by the last search of

@@ -20,7 +20,7 @@ import (
 const (
 	lookAtAll   = 64
 	enoughFound = 4
-	// enoughPacked is for the fullest node: most nodes that fit are empty.
+	// enoughPacked is for the fullest node: most nodes that fit may be empty, and of four, all.
 	enoughPacked = 64
 	// enoughPlaced is for the nodes of a rack or zone, which every bundle searches.
 	enoughPlaced = 12
@@ -89,10 +89,22 @@ type lookup struct {
 	seen    int
 }
 
-// over visits nodes from start, around, and returns where the next search for the same shape
-// begins: after the last visited node, or, with Pack, at the chosen one. next skips nodes that
-// cannot fit.
-func (s *lookup) over(nodes []*cluster.Node, start int, next func(from, end int) int) int {
+// parts are the ranges of the nodes in the order of a search: those of one's own part from start,
+// around, and then the others.
+type parts [4][2]int
+
+// partsOf returns the ranges of n nodes, of which from to to are one's own.
+func partsOf(n, from, to, start int) parts {
+	start = min(max(start, from), to)
+	return parts{{start, to}, {from, start}, {to, n}, {0, from}}
+}
+
+// foreign reports whether a range is of the nodes on which other schedulers place.
+func foreign(i int) bool { return i >= 2 }
+
+// over visits nodes in parts, and returns where the next search for the same shape begins: after the
+// last visited node, or, with Pack, at the chosen one. next skips nodes that cannot fit.
+func (s *lookup) over(nodes []*cluster.Node, in parts, next func(from, end int) int) int {
 	enough := s.enough()
 	switch {
 	case s.by.Scoped():
@@ -103,14 +115,9 @@ func (s *lookup) over(nodes []*cluster.Node, start int, next func(from, end int)
 	default:
 		enough = len(nodes)
 	}
-	from, to := 0, len(nodes)
-	if s.all.cfg.Part != nil && len(nodes) == len(s.all.list) {
-		from, to = s.all.cfg.Part()
-	}
-	start = min(max(start, from), to)
-	for i, part := range [][2]int{{start, to}, {from, start}, {to, len(nodes)}, {0, from}} {
-		if i == 2 && s.found > 0 {
-			break // other schedulers place there
+	for i, part := range in {
+		if foreign(i) && s.found > 0 {
+			break
 		}
 		for at := next(part[0], part[1]); at < part[1]; at = next(at+1, part[1]) {
 			if before := s.best; s.look(nodes[at]) && s.best != before {
@@ -121,7 +128,7 @@ func (s *lookup) over(nodes []*cluster.Node, start int, next func(from, end int)
 			}
 		}
 	}
-	return s.goOn(start)
+	return s.goOn(in[0][0])
 }
 
 // goOn returns where the next search begins if this one ended before at.
@@ -188,16 +195,14 @@ func (s *lookup) scored(score match.Score) match.Score {
 
 // scan is lookup.over for all nodes, by the index alone: only the chosen node is evaluated, later.
 // It begins with this scheduler's part of the nodes.
-func (all *Nodes) scan(s *lookup, asks []match.Ask, filters []match.Filter, start int) int {
+func (all *Nodes) scan(s *lookup, asks []match.Ask, filters []match.Filter, in parts) int {
 	enough := s.enough()
 	if len(all.list) <= lookAtAll {
 		enough = len(all.list)
 	}
-	from, to := all.cfg.Part()
-	start = min(max(start, from), to)
-	for i, part := range [][2]int{{start, to}, {from, start}, {to, len(all.list)}, {0, from}} {
-		if i == 2 && s.found > 0 {
-			break // other schedulers place there
+	for i, part := range in {
+		if foreign(i) && s.found > 0 {
+			break
 		}
 		for at := match.Next(filters, part[0], part[1]); at < part[1]; at = match.Next(filters, at+1, part[1]) {
 			n := all.list[at]
@@ -219,5 +224,5 @@ func (all *Nodes) scan(s *lookup, asks []match.Ask, filters []match.Filter, star
 			}
 		}
 	}
-	return s.goOn(start)
+	return s.goOn(in[0][0])
 }

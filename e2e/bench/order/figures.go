@@ -63,9 +63,9 @@ func figuresOf(l load, spans []span) rig.Figures {
 	}
 }
 
-// over returns the figures of several draws: the longest wait and what has not ended are the most, the
+// summaryOf returns the figures of several draws: the longest wait and what has not ended are the most, the
 // others means.
-func over(draws []rig.Figures) rig.Figures {
+func summaryOf(draws []rig.Figures) rig.Figures {
 	out := make(rig.Figures)
 	for _, f := range draws {
 		for name, x := range f {

@@ -99,7 +99,7 @@ func measure(ctx context.Context, cfg rig.Config) (rows []rig.Row, err error) {
 				for _, l := range draws {
 					all = append(all, figuresOf(l, simulate(l, d)))
 				}
-				return over(all), nil
+				return summaryOf(all), nil
 			}})
 		}
 		for _, p := range policies() {
@@ -166,7 +166,7 @@ func onCluster(ctx context.Context, cfg rig.Config, draws []load, p policy) (rig
 		}
 		all = append(all, found)
 	}
-	return over(all), nil
+	return summaryOf(all), nil
 }
 
 // oneOnCluster runs a workload under a policy, in a process of its own.

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/admission"
 	"github.com/escher-sched/escher/types"
@@ -154,6 +156,16 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// TestSummary is about the figures of two draws: means, but for the longest wait and what has not ended.
+func TestSummary(t *testing.T) {
+	got := summaryOf([]rig.Figures{{meanWait: 1, longestWait: 5, notEnded: 0}, {meanWait: 3, longestWait: 2, notEnded: 1}})
+	for name, want := range map[string]float64{meanWait: 2, longestWait: 5, notEnded: 1} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+}
+
 // beginsOf runs jobs on a cluster and returns when each began, in seconds. A job at the end keeps the run
 // going.
 func beginsOf(t *testing.T, nodes int, p policy, end float64, jobs ...job) (all []float64) {
@@ -175,7 +187,7 @@ func beginsOf(t *testing.T, nodes int, p policy, end float64, jobs ...job) (all 
 // gang.
 func TestCollectingKeepsNobodyOfHigherPriorityWaiting(t *testing.T) {
 	const high = 599 // seconds, by which the job is told from the others
-	byLength := policy{name: "by length", priority: func(j job) int {
+	byLength := policy{name: "by length", after: 30 * time.Second, priority: func(j job) int {
 		if j.Runs == high {
 			return 9
 		}

@@ -37,7 +37,7 @@ type Config struct {
 	Labels map[string][]types.Label
 	// Placement says which of the fitting nodes a task gets.
 	Placement search.Choice
-	// Collect says when what waits collects what becomes free.
+	// Collect configures how waiting gangs and tasks collect free capacity.
 	Collect collect.Config
 	// AllowMounts are the paths of this machine that tasks may mount.
 	AllowMounts []nodeagent.AllowedMount

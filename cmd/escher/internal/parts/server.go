@@ -28,7 +28,7 @@ type Server struct {
 	Version string
 	// Placement says which of the fitting nodes is taken.
 	Placement search.Choice
-	// Collect says when what waits collects what becomes free.
+	// Collect configures how waiting gangs and tasks collect free capacity.
 	Collect collect.Config
 	// MaxPending is how many tasks may wait before submission is slowed; 0 means the default.
 	MaxPending int

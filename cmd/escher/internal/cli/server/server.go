@@ -33,12 +33,12 @@ Metrics and health are at --ops: /metrics, /healthz, /readyz; see docs/monitorin
 
 // addCollectAfter adds --collect-after.
 func addCollectAfter(set *pflag.FlagSet, into *time.Duration) {
-	set.DurationVar(into, "collect-after", 0, "how long a gang, or what accumulates, waits before it collects what becomes free; default: 24 times the mean run of a task, 30s at least")
+	set.DurationVar(into, "collect-after", 0, "how long a gang, or a task with --accumulate, waits before it collects free capacity; default: 24 times the mean run of a task, at least 30s")
 	cmdutil.Preset(set, "collect-after", "", "leave it out for the default")
 }
 
 // placementHelp is the help of --placement of servers and dev.
-const placementHelp = "of the nodes that fit a task: spread takes the least loaded, pack the fullest, auto the fullest for tasks with gpu or other devices, and the least loaded for others"
+const placementHelp = "of the nodes that fit a task: spread takes the least loaded, pack the fullest; auto packs tasks that request gpu or a resource of a vendor, and spreads the others"
 
 // NewServer returns the command that runs a scheduler and a garbage collector.
 func NewServer(f *cmdutil.Factory) *cobra.Command {
