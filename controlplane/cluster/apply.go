@@ -86,10 +86,12 @@ func (v *View) apply(k controlplane.Key, e change) (bool, error) {
 	case controlplane.Statuses:
 		return v.applyTask(id, func(t *Task) (bool, error) {
 			v.countImage(t, -1)
-			v.runs.count(t, -1)
+			before := t.Status.V
 			changed, err := updateBy(&t.Status, e.Event, func() (*StatusValue, error) { return v.readStatus(e.value()) })
 			v.countImage(t, 1)
-			v.runs.count(t, 1)
+			if changed {
+				v.runs.replace(before, t.Status.V)
+			}
 			return changed, err
 		})
 	case controlplane.Jobs:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -377,7 +378,8 @@ func TestWaitsAsLongAsTasksRun(t *testing.T) {
 	}
 }
 
-// TestTheLastMeanHolds: without ended tasks in the view the last known mean run counts.
+// TestTheLastMeanHolds: the run of a deleted task counts, and the mean of a former view until there is
+// another.
 func TestTheLastMeanHolds(t *testing.T) {
 	w := newWorld(t)
 	w.state = New(Config{})
@@ -387,8 +389,14 @@ func TestTheLastMeanHolds(t *testing.T) {
 	w.says("")
 	w.del(controlplane.StatusKey("d", "ended"))
 	w.says("")
+	if w.state.after != 24*time.Minute {
+		t.Errorf("once the task is deleted, it waits for %s", w.state.after)
+	}
+	w.view = cluster.New()
+	w.gang("a", 1, 0)
+	w.says("")
 	if w.view.MeanRun() != 0 || w.state.after != 24*time.Minute {
-		t.Errorf("the mean is %s, and it waits for %s", w.view.MeanRun(), w.state.after)
+		t.Errorf("the mean of a new view is %s, and it waits for %s", w.view.MeanRun(), w.state.after)
 	}
 }
 
