@@ -82,8 +82,10 @@ func listening(t *testing.T, pid int) []string {
 }
 
 // TestBesieged floods a task's own socket from within its container. The real agent needs less than
-// 256 MiB more for it, and serves its neighbor meanwhile.
+// 192 MiB more for it, and serves its neighbor meanwhile. Only as much garbage as live memory is
+// allowed: what a flood keeps alive is bounded, and the garbage on top of it is a choice.
 func TestBesieged(t *testing.T) {
+	t.Setenv("GOGC", "100")
 	c := started(t, "--nodes", "2")
 	c.must("run", "-d", "--name", "neighbor", "--request", "node/node-1=1", image, "--", "/bin/program", "chat")
 	before := peakOf(t, c.cmd.Process.Pid)
@@ -93,7 +95,7 @@ func TestBesieged(t *testing.T) {
 	}
 	after := peakOf(t, c.cmd.Process.Pid)
 	t.Logf("at most %d MiB, %d before", after>>20, before>>20)
-	if after-before > 256<<20 {
+	if after-before > 192<<20 {
 		t.Errorf("it needed %d MiB, %d before the flood", after>>20, before>>20)
 	}
 	c.must("exec", "neighbor", "--", "/bin/program", "echo", "here")
