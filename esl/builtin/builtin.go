@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/esl/room"
 	"github.com/escher-sched/escher/esl/share"
+	"github.com/escher-sched/escher/esl/turn"
 )
 
 // Policies returns an empty policy of each built-in kind. Flags add policies to a job in this order.
@@ -24,7 +25,9 @@ func Policies() []esl.Policy {
 		room.Migrate{},
 		room.Preempt{},
 		room.Stay{},
-		room.Aging{},
+		turn.Aging{},
+		turn.Shortest{},
+		turn.EarliestDeadline{},
 		place.Near{},
 		place.Prefer{},
 		place.Objective{},

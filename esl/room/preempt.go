@@ -98,7 +98,7 @@ func (p Preempt) Next(s *esl.State) esl.Plan {
 		return esl.Plan{RequeueAfter: tries.until}
 	}
 	plan, _ := p.begin(s, long, free)
-	plan.RequeueAfter = s.Now.Add(min(max(s.Now.Sub(long[0].since)/8, time.Second), 15*time.Second))
+	plan.RequeueAfter = s.Now.Add(min(max(s.Now.Sub(long[0].Since)/8, time.Second), 15*time.Second))
 	return plan
 }
 
@@ -118,13 +118,13 @@ func (p Preempt) rooms(s *esl.State) (rooms []*cluster.Reservation, free []strin
 // begin reserves capacity for the first waiting units, of one priority, that fit only after
 // evictions. fits reports whether a unit fits already, or once leaving tasks have ended. Each unit
 // has its own reservation and its own victims.
-func (p Preempt) begin(s *esl.State, all []wish, free []string) (plan esl.Plan, fits bool) {
-	c := newClearing(s, all[0].priority, p.spare(), p.patient(all, s.Now))
+func (p Preempt) begin(s *esl.State, all []taskset.Wish, free []string) (plan esl.Plan, fits bool) {
+	c := newClearing(s, all[0].Priority, p.spare(), p.patient(all, s.Now))
 	c.begun()
 	hopeless := make(map[string]bool)
 	for _, w := range all {
 		n := len(plan.Reserve)
-		if n == len(free) || n > 0 && w.priority != plan.Reserve[0].Priority {
+		if n == len(free) || n > 0 && w.Priority != plan.Reserve[0].Priority {
 			break
 		}
 		before := c.copy()
@@ -140,7 +140,7 @@ func (p Preempt) begin(s *esl.State, all []wish, free []string) (plan esl.Plan, 
 			continue
 		}
 		plan.Reserve = append(plan.Reserve, controlplane.Reservation{ID: free[n], Reservation: types.Reservation{
-			Collect: types.NewCollect(bundles, true), Job: s.Job, Bundles: bundles, Priority: w.priority, Session: w.session,
+			Collect: types.NewCollect(bundles, true), Job: s.Job, Bundles: bundles, Priority: w.Priority, Session: w.Session,
 		}})
 	}
 	if len(plan.Reserve) > 0 {
@@ -151,9 +151,9 @@ func (p Preempt) begin(s *esl.State, all []wish, free []string) (plan esl.Plan, 
 
 // anyWay makes capacity for the first possible alternative of a wish, and returns its bundles with
 // their nodes. It records impossible alternatives in hopeless.
-func (c *clearing) anyWay(w wish, hopeless map[string]bool) (bundles []types.Bundle, ok bool) {
-	who := asker{c.s.Namespace, c.s.Job, w.priority}
-	for _, way := range w.ways {
+func (c *clearing) anyWay(w taskset.Wish, hopeless map[string]bool) (bundles []types.Bundle, ok bool) {
+	who := asker{c.s.Namespace, c.s.Job, w.Priority}
+	for _, way := range w.Ways {
 		like := c.like(who, way)
 		if hopeless[like] {
 			continue
@@ -190,7 +190,7 @@ func canHandOver(s *esl.State, bundles []types.Bundle) bool {
 }
 
 // goOn evicts the remaining victims, and removes reservations no longer needed or possible.
-func (p Preempt) goOn(s *esl.State, rooms []*cluster.Reservation, waiting []wish, tries *triedInVain) esl.Plan {
+func (p Preempt) goOn(s *esl.State, rooms []*cluster.Reservation, waiting []taskset.Wish, tries *triedInVain) esl.Plan {
 	since := time.Unix(0, rooms[0].Info.V.Submitted)
 	plan := esl.Plan{RequeueAfter: since.Add(p.within())}
 	over := func(r *cluster.Reservation, reason string) {
@@ -246,10 +246,10 @@ func (p Preempt) goOn(s *esl.State, rooms []*cluster.Reservation, waiting []wish
 
 // wantedRooms returns a function that reports whether a waiting unit requests the bundles of a
 // reservation. Each unit counts once.
-func wantedRooms(s *esl.State, waiting []wish) func(r *cluster.Reservation) bool {
+func wantedRooms(s *esl.State, waiting []taskset.Wish) func(r *cluster.Reservation) bool {
 	wants := make([][]string, len(waiting))
 	for i, w := range waiting {
-		for _, way := range w.ways {
+		for _, way := range w.Ways {
 			wants[i] = append(wants[i], taskset.BundlesText(s, way))
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -15,25 +14,15 @@ import (
 
 // The waiting units for which capacity is made, and the pauses after failures.
 
-// wish is a unit that waits for capacity: a reservation of the job, or a task that draws on none.
-type wish struct {
-	id       string
-	priority int
-	since    time.Time
-	session  string
-	// ways are its alternatives, each a list of bundles, the preferred ones first.
-	ways [][]types.Bundle
-}
-
 // wanting returns all waiting units, and the long-waiting ones, both in order; again is when the
 // next unit will have waited long enough.
-func (p Preempt) wanting(s *esl.State) (all, long []wish, again time.Time) {
-	all = slices.Concat(waitingReservations(s), waitingTasks(s))
-	slices.SortStableFunc(all, func(a, b wish) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), a.since.Compare(b.since), strings.Compare(a.id, b.id))
+func (p Preempt) wanting(s *esl.State) (all, long []taskset.Wish, again time.Time) {
+	all = slices.Concat(taskset.WaitingReservations(s), taskset.WaitingTasks(s))
+	slices.SortStableFunc(all, func(a, b taskset.Wish) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
 	})
 	for _, w := range all {
-		if due := w.since.Add(p.after()); s.Now.Before(due) {
+		if due := w.Since.Add(p.after()); s.Now.Before(due) {
 			again = taskset.Earliest(again, due)
 		} else {
 			long = append(long, w)
@@ -42,49 +31,10 @@ func (p Preempt) wanting(s *esl.State) (all, long []wish, again time.Time) {
 	return all, long, again
 }
 
-// waitingReservations returns the waiting reservations of the job. An accumulating one gives its
-// part back when capacity is made for it: see newClearing.
-func waitingReservations(s *esl.State) []wish {
-	var out []wish
-	for id, r := range s.View.Reservations {
-		if id.Namespace != s.Namespace || r.Info.V == nil || r.Info.V.Job != s.Job || r.Info.V.Directed() || r.Grant.V != nil && !(r.Current() && grants.Accumulates(r)) {
-			continue
-		}
-		out = append(out, wish{
-			id: id.ID, priority: r.Info.V.Priority, since: time.Unix(0, r.Info.V.Submitted), session: r.Info.V.Session,
-			ways: [][]types.Bundle{r.Info.V.Bundles},
-		})
-	}
-	return out
-}
-
-// waitingTasks returns the waiting tasks of the job that draw on no reservation. It leaves out
-// tasks behind others that have not ended. The waits of the rest start after that.
-func waitingTasks(s *esl.State) []wish {
-	var out []wish
-	for _, t := range s.Members() {
-		if t.Info.V == nil || t.Phase() != types.Pending || t.Info.V.Stop != nil || !s.View.Visible(t) {
-			continue
-		}
-		closed, since := taskset.Behind(s, t.Info.V.Requests)
-		if closed {
-			continue
-		}
-		since = max(since, t.Info.V.Submitted)
-		if t.Status.V != nil {
-			since = max(since, t.Status.V.Ended, t.Status.V.Retry)
-		}
-		if ways := taskset.BundlesOf(s, t); len(ways) > 0 {
-			out = append(out, wish{id: t.ID.ID, priority: t.Info.V.Priority, since: time.Unix(0, since), session: t.Info.V.Session, ways: ways})
-		}
-	}
-	return out
-}
-
 // patient reports whether to wait for leaving tasks at a moment. It does so until a unit has waited
 // for longer than the policy gives evicted tasks, because other leaving tasks may take any time.
-func (p Preempt) patient(all []wish, at time.Time) bool {
-	return !slices.ContainsFunc(all, func(w wish) bool { return !at.Before(w.since.Add(p.within())) })
+func (p Preempt) patient(all []taskset.Wish, at time.Time) bool {
+	return !slices.ContainsFunc(all, func(w taskset.Wish) bool { return !at.Before(w.Since.Add(p.within())) })
 }
 
 // triedInVain remembers reservations that failed: they were incomplete, or no task of the job fit

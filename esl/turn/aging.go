@@ -1,16 +1,13 @@
-package room
+package turn
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
-	"github.com/escher-sched/escher/types"
 )
 
 // Aging raises what has waited long above later tasks of a higher priority: a waiting task or
@@ -53,9 +50,6 @@ func (p Aging) Validate() error {
 	return esl.Join(errs)
 }
 
-// mostAged is the largest Limit.
-const mostAged = 1000
-
 // Apply leaves the tasks as they are.
 func (p Aging) Apply(g *esl.Group) error {
 	g.Raises()
@@ -64,51 +58,15 @@ func (p Aging) Apply(g *esl.Group) error {
 
 // Next raises tasks and reservations that have waited for another Every.
 func (p Aging) Next(s *esl.State) esl.Plan {
-	plan := esl.Plan{Reason: "they have waited longer"}
-	look := func(id string, reservation bool, since int64, raised int) {
-		by, next := p.by(s.Now.Sub(time.Unix(0, since)))
-		if next > 0 {
-			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(next))
-		}
-		if by != raised && len(plan.Raise) < taskset.AtOnce {
-			plan.Raise = append(plan.Raise, esl.Raise{ID: id, Reservation: reservation, By: by})
-		}
-	}
-	for _, r := range waitingReservations(s) {
-		if closed, since := behindAny(s, r.ways); !closed {
-			look(r.id, true, max(since, r.since.UnixNano()), s.Reservation(r.id).Info.V.Raised)
-		}
-	}
-	for _, t := range waitingTasks(s) {
-		task := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: t.id}).Info.V
-		look(t.id, false, t.since.UnixNano(), task.Order()-task.Priority)
-	}
-	return plan
-}
-
-// behindAny is taskset.Behind for all bundles of a reservation.
-func behindAny(s *esl.State, ways [][]types.Bundle) (closed bool, since int64) {
-	for _, b := range slices.Concat(ways...) {
-		shut, at := taskset.Behind(s, b.Requests)
-		closed, since = closed || shut, max(since, at)
-	}
-	return closed, since
-}
-
-// by returns how much is added after a waiting time, and in how long it will be more; 0 means
-// never.
-func (p Aging) by(waited time.Duration) (by int, next time.Duration) {
-	every, limit := cmp.Or(time.Duration(p.Every), 5*time.Minute), cmp.Or(p.Limit, 10)
-	if by = int(max(waited, 0) / every); by >= limit {
-		return limit, 0
-	}
-	return by, every - max(waited, 0)%every
+	return raise(s, "they have waited longer", func(w taskset.Wish) (int, time.Duration) {
+		return aged(s.Now.Sub(w.Since), cmp.Or(time.Duration(p.Every), 5*time.Minute), cmp.Or(p.Limit, 10))
+	})
 }
 
 // Why tells the raised priority of a task.
 func (p Aging) Why(s *esl.State, task string) why.Reason {
-	t, ok := taskset.Waits(s, task)
-	if !ok || t.Info.V.Order() == t.Info.V.Priority || t.Phase() != types.Pending {
+	t, ok := waits(s, task)
+	if !ok {
 		return why.Reason{}
 	}
 	return why.Say(why.Order, "aging: it has waited long, and comes as if its priority were %d instead of %d", t.Info.V.Order(), t.Info.V.Priority)

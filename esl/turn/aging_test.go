@@ -1,4 +1,4 @@
-package room_test
+package turn_test
 
 import (
 	"strings"
@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/esl/admission"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/esl/room"
+	"github.com/escher-sched/escher/esl/turn"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -26,7 +27,7 @@ func TestAging(t *testing.T) {
 				c, jobs := esltest.Ordered(t, 1) // of four cores
 				first := esltest.Submitted(t, jobs, ofPriority(1, 1, hollow.Task(4000, "run", "20s")))
 				esltest.Pass(time.Second)
-				aged := append(gang, room.Aging{Every: manifest.Duration(4 * time.Second), Limit: 3}, room.Preempt{})
+				aged := append(gang, turn.Aging{Every: manifest.Duration(4 * time.Second), Limit: 3}, room.Preempt{})
 				low := esltest.Submitted(t, jobs, ofPriority(0, 1, hollow.Task(4000, "run", "10s")), aged...)
 				esltest.Pass(16 * time.Second) // a gang accumulates only later
 				if text := esltest.TaskWhy(t, c, low.Tasks[0]); gang == nil && !strings.Contains(text, "as if its priority were 3 instead of 0") {
@@ -66,7 +67,7 @@ func raised(t *testing.T, c *hollow.Cluster, task, gang string) int {
 func TestAgingAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 1)
-		job := esltest.Submitted(t, jobs, esl.Copies(1, hollow.Task(4000)), room.Aging{Every: manifest.Duration(time.Minute)})
+		job := esltest.Submitted(t, jobs, esl.Copies(1, hollow.Task(4000)), turn.Aging{Every: manifest.Duration(time.Minute)})
 		node := esltest.Statuses(t, jobs, controlplane.UntilRunning, job.Tasks...)[0].Node
 		esltest.Pass(30 * time.Minute)
 		if err := c.Kill(t.Context(), node); err != nil {
@@ -88,7 +89,7 @@ func TestAgingBehindAGate(t *testing.T) {
 				before := esltest.Submitted(t, jobs, esl.Copies(1, hollow.Task(500, "run", "30m")))
 				full := esltest.Submitted(t, jobs, esl.Copies(1, hollow.Task(3500)))
 				esltest.Statuses(t, jobs, controlplane.UntilRunning, full.Tasks...)
-				aged := append(more, admission.After{Jobs: []string{before.Job}}, room.Aging{Every: manifest.Duration(time.Minute), Limit: 20})
+				aged := append(more, admission.After{Jobs: []string{before.Job}}, turn.Aging{Every: manifest.Duration(time.Minute), Limit: 20})
 				job := esltest.Submitted(t, jobs, esl.Copies(1, hollow.Task(4000)), aged...)
 				esltest.Pass(29 * time.Minute)
 				if got := raised(t, c, job.Tasks[0], job.Job+".gang"); got != 0 {
@@ -106,7 +107,7 @@ func TestAgingBehindAGate(t *testing.T) {
 
 // TestAgingIsValid names the problem.
 func TestAgingIsValid(t *testing.T) {
-	for want, p := range map[string]room.Aging{"every: 1ms": {Every: manifest.Duration(time.Millisecond)}, "limit: -1": {Limit: -1}, "limit: 2000": {Limit: 2000}} {
+	for want, p := range map[string]turn.Aging{"every: 1ms": {Every: manifest.Duration(time.Millisecond)}, "limit: -1": {Limit: -1}, "limit: 2000": {Limit: 2000}} {
 		if err := p.Validate(); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
@@ -118,9 +119,15 @@ func TestAgingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, jobs := esltest.Ordered(t, 1)
 		_, err := jobs.Submit(t.Context(), controlplane.Job{Name: "job", Tasks: esl.Copies(1, hollow.Task(500))},
-			room.Aging{}, room.Aging{Every: manifest.Duration(time.Minute)})
+			turn.Aging{}, turn.Aging{Every: manifest.Duration(time.Minute)})
 		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "aging is there twice") {
 			t.Errorf("it was submitted: %v", err)
 		}
 	})
+}
+
+// ofPriority returns n tasks of a priority.
+func ofPriority(priority, n int, task controlplane.Submission) []controlplane.Submission {
+	task.Task.Priority = priority
+	return esl.Copies(n, task)
 }

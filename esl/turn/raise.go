@@ -1,0 +1,100 @@
+package turn
+
+import (
+	"slices"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// The engine of this package: what waits of a job is raised by a level, and the level changes seldom,
+// because each change is a write.
+
+// raise returns the plan that raises the waiting tasks and reservations of a job. level returns how far
+// one is raised now, and in how long that will be more; 0 means never.
+func raise(s *esl.State, reason string, level func(w taskset.Wish) (by int, next time.Duration)) esl.Plan {
+	plan := esl.Plan{Reason: reason}
+	for _, w := range slices.Concat(taskset.WaitingReservations(s), taskset.WaitingTasks(s)) {
+		if w.Reservation {
+			closed, since := behindAny(s, w.Ways)
+			if closed {
+				continue
+			}
+			if at := time.Unix(0, since); at.After(w.Since) {
+				w.Since = at
+			}
+		}
+		by, next := level(w)
+		if next > 0 {
+			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(next))
+		}
+		if by != w.Raised && len(plan.Raise) < taskset.AtOnce {
+			plan.Raise = append(plan.Raise, esl.Raise{ID: w.ID, Reservation: w.Reservation, By: by})
+		}
+	}
+	return plan
+}
+
+// behindAny is taskset.Behind for all bundles of a reservation.
+func behindAny(s *esl.State, ways [][]types.Bundle) (closed bool, since int64) {
+	for _, b := range slices.Concat(ways...) {
+		shut, at := taskset.Behind(s, b.Requests)
+		closed, since = closed || shut, max(since, at)
+	}
+	return closed, since
+}
+
+// longestRun returns the longest run limit of the tasks of the job that have not ended, or that of one
+// task if it draws on no reservation; 0 if one of them has none.
+func longestRun(s *esl.State, w taskset.Wish) time.Duration {
+	if !w.Reservation {
+		if t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: w.ID}); t != nil && t.Info.V != nil {
+			return t.Info.V.MaxRun
+		}
+		return 0
+	}
+	var longest time.Duration
+	for _, t := range s.Members() {
+		switch {
+		case t.Info.V == nil || t.Phase().Ended():
+		case t.Info.V.MaxRun == 0:
+			return 0
+		default:
+			longest = max(longest, t.Info.V.MaxRun)
+		}
+	}
+	return longest
+}
+
+// The highest levels: that of the smallest part, and that of the longest wait.
+const (
+	mostHalved = 20
+	mostAged   = 1000
+)
+
+// halvings returns how many times a whole can be halved until it is a part.
+func halvings(whole, part time.Duration) (times int) {
+	for times < mostHalved && whole>>(times+1) >= part {
+		times++
+	}
+	return times
+}
+
+// aged returns by how much a wait raises, by one per every up to limit, and in how long it will be more;
+// 0 means never.
+func aged(wait, every time.Duration, limit int) (by int, next time.Duration) {
+	wait = max(wait, 0)
+	if wait/every >= time.Duration(limit) {
+		return limit, 0
+	}
+	return int(wait / every), every - wait%every
+}
+
+// waits returns a task that waits and is raised; ok is false for others.
+func waits(s *esl.State, task string) (t *cluster.Task, ok bool) {
+	t, ok = taskset.Waits(s, task)
+	return t, ok && t.Info.V.Order() != t.Info.V.Priority && t.Phase() == types.Pending
+}

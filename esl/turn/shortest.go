@@ -1,0 +1,88 @@
+package turn
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/why"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+)
+
+// Shortest puts short jobs before long ones: a waiting task or gang queues as if its priority were one
+// higher for each time that its length can be halved, from a week on. A length is the limit of the run
+// time, which Escher enforces, so nobody gains by a wrong one.
+//
+// A job counts as half as long after each Every of waiting. So a job that is half as long as another one
+// begins first only if it comes less than Every later, and nobody waits forever behind shorter jobs.
+type Shortest struct {
+	// Unknown is the length of a task without a limit of its run time; 0 means the mean of the tasks
+	// that have ended.
+	Unknown manifest.Duration `json:"unknown,omitempty" desc:"the length of a task without a run time limit; the mean of the tasks that have ended if it is left out" zero:"is not a length: give one, or leave it out for the mean"`
+	// Every is how long a job waits until it counts as half as long; 0 means four hours.
+	Every manifest.Duration `json:"every,omitempty" desc:"how long a job waits until it counts as half as long; 4h if it is left out" zero:"is not a duration: give at least 1s, or leave it out for 4h"`
+}
+
+// Kind returns shortest.
+func (Shortest) Kind() string { return "shortest" }
+
+// Describe says what the policy does, and its flag.
+func (Shortest) Describe() esl.Description {
+	return esl.Description{Does: "the shorter a job, by --max-run, the earlier it begins; no task is evicted for that", OneByOne: true, Flags: []esl.Flag{{
+		Name: "shortest", Usage: "raise the priority by 1 for each time that the length, by --max-run, can be halved, from a week on",
+	}}}
+}
+
+// Validate checks the values. Frequent raises would mean frequent writes.
+func (p Shortest) Validate() error {
+	var errs []error
+	if p.Unknown < 0 {
+		errs = append(errs, esl.Invalid("unknown: %s is negative: give a length, or leave it out for the mean", time.Duration(p.Unknown)))
+	}
+	if p.Every != 0 && time.Duration(p.Every) < time.Second {
+		errs = append(errs, esl.Invalid("every: %s is less than 1s: give a longer time, or leave it out for 4h", time.Duration(p.Every)))
+	}
+	return esl.Join(errs)
+}
+
+// Apply leaves the tasks as they are.
+func (p Shortest) Apply(g *esl.Group) error {
+	g.Raises()
+	return p.Validate()
+}
+
+// Next raises what waits, by its length and its wait.
+func (p Shortest) Next(s *esl.State) esl.Plan {
+	return raise(s, "they are short, or have waited long", func(w taskset.Wish) (int, time.Duration) {
+		return p.level(p.length(s, w), s.Now.Sub(w.Since))
+	})
+}
+
+// length returns the length of what waits; 0 if it is not known.
+func (p Shortest) length(s *esl.State, w taskset.Wish) time.Duration {
+	return cmp.Or(longestRun(s, w), time.Duration(p.Unknown), s.View.MeanRun())
+}
+
+// noLonger is the length that counts as not short at all.
+const noLonger = 7 * 24 * time.Hour
+
+// level returns how far a job of a length is raised after a wait, and in how long it will be more; 0
+// means never.
+func (p Shortest) level(length, wait time.Duration) (level int, next time.Duration) {
+	if length > 0 {
+		level = halvings(noLonger, max(length, time.Second))
+	}
+	more, next := aged(wait, cmp.Or(time.Duration(p.Every), 4*time.Hour), mostAged)
+	return level + more, next
+}
+
+// Why tells the raised priority of a task.
+func (p Shortest) Why(s *esl.State, task string) why.Reason {
+	t, ok := waits(s, task)
+	if !ok {
+		return why.Reason{}
+	}
+	return why.Say(why.Order, "shortest: it is %s long and has waited %s, and comes as if its priority were %d instead of %d",
+		why.InWords(p.length(s, taskset.Wish{ID: task})), why.InWords(s.Now.Sub(time.Unix(0, t.Info.V.Submitted))), t.Info.V.Order(), t.Info.V.Priority)
+}
