@@ -20,6 +20,7 @@ import (
 	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/esl/share"
+	"github.com/escher-sched/escher/esl/turn"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
@@ -38,6 +39,8 @@ type policy struct {
 	of     func(job) []esl.Policy
 	// priority returns the priority of a job; nil means 0 for all.
 	priority func(job) int
+	// limited means that jobs have limits of their run times, a tenth above their lengths.
+	limited bool
 }
 
 // line is the name of the shared policy.
@@ -58,6 +61,7 @@ func policies() []policy {
 		{name: "fair-share", shared: func(int) esl.Shared {
 			return share.FairShare{Anyone: 1, Over: []string{string(types.GPU)}}
 		}, of: byTenant},
+		{name: "shortest", limited: true, of: func(job) []esl.Policy { return []esl.Policy{turn.Shortest{}} }},
 		// Lengths are known: each doubling is a priority less.
 		{name: "priority-by-length", priority: func(j job) int { return 20 - int(math.Log2(j.Runs)) }},
 	}
@@ -135,6 +139,9 @@ func submit(ctx context.Context, client *esl.Client, i int, j job, p policy) err
 		t := types.Task{Name: "train", Requests: types.NewRequests(map[string]types.Quantity{string(types.GPU): types.Quantity(has) * rig.WholeDevice})}
 		if p.priority != nil {
 			t.Priority = p.priority(j)
+		}
+		if p.limited {
+			t.MaxRun = time.Duration(1.1*j.Runs*float64(time.Second)) + time.Second
 		}
 		tasks = append(tasks, controlplane.Submission{
 			ID: fmt.Sprintf("j%d-%d", i, n), Task: t,

@@ -329,6 +329,8 @@ func TestFlagsMakePolicies(t *testing.T) {
 		"--elastic 2":                                              `elastic {"min":2}`,
 		"--elastic 0 --migrate":                                    `elastic {"min":0}, migrate`,
 		"--preempt --aging 1m --stay":                              `preempt, stay, aging {"every":"1m0s"}`,
+		"--shortest":                                               "shortest",
+		"--earliest-deadline":                                      "earliest-deadline",
 		"--queue batch":                                            `use {"name":"batch","of":"queue"}`,
 		"--queue lanes/fast":                                       `use {"name":"lanes","as":"fast","of":"fair-queue"}`,
 		"--share teams/a/alice":                                    `use {"name":"teams","as":"a/alice","of":"fair-share"}`,
