@@ -23,7 +23,7 @@ func (EarliestDeadline) Kind() string { return "earliest-deadline" }
 
 // Describe says what the policy does, and its flag.
 func (EarliestDeadline) Describe() esl.Description {
-	return esl.Description{Does: "the closer the deadline of a waiting job, the earlier it begins; it ends if it cannot meet it", OneByOne: true, Flags: []esl.Flag{{
+	return esl.Description{Does: "the closer the deadline of a waiting job, the earlier it begins; it ends if it cannot meet it", Flags: []esl.Flag{{
 		Name: "earliest-deadline", Usage: "raise the priority by 1 for each time that the slack until --deadline was halved, from a day on; it ends if --max-run no longer fits",
 	}}}
 }

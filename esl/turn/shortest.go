@@ -29,7 +29,7 @@ func (Shortest) Kind() string { return "shortest" }
 
 // Describe says what the policy does, and its flag.
 func (Shortest) Describe() esl.Description {
-	return esl.Description{Does: "the shorter a job, by --max-run, the earlier it begins; no task is evicted for that", OneByOne: true, Flags: []esl.Flag{{
+	return esl.Description{Does: "the shorter a job, by --max-run, the earlier it begins; no task is evicted for that", Flags: []esl.Flag{{
 		Name: "shortest", Usage: "raise the priority by 1 for each time that the length, by --max-run, can be halved, from a week on",
 	}}}
 }
