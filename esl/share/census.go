@@ -47,8 +47,12 @@ type user struct {
 	cap []types.Quantity
 	// held is what the tasks have; waits is what tasks request that wait only for it.
 	held, waits []float64
-	// unit is the smallest waiting task or gang; nil if nothing waits.
-	unit []float64
+	// unit is the smallest waiting task or gang; nil if nothing waits. first is the oldest one, which
+	// is the unit instead when it has waited long.
+	unit, first []float64
+	// saves means that unit is first. pauses means that the user begins nothing for now: it saves for
+	// its unit, or that of another user has its turn.
+	saves, pauses bool
 	// oldest is when the longest waiting task was submitted, served when a task was bound last,
 	// joined when the first task that has not ended was submitted, in Unix nanoseconds; 0 means
 	// none.
@@ -77,8 +81,26 @@ func (p FairShare) census(s *esl.State) *census {
 	}
 	slices.SortFunc(c.users, func(a, b *user) int { return strings.Compare(a.path, b.path) })
 	c.capacity = c.total()
+	for _, u := range c.users {
+		if u.unit != nil && c.covers(u.held, u.first) {
+			delete(c.memory().claims, u.path) // one like it began
+		}
+		if c.saves(u) {
+			u.unit, u.saves = u.first, true
+		}
+	}
 	c.tree = c.grow(p.team())
 	return c
+}
+
+// saves reports whether the oldest task or gang of a user has waited so long that smaller ones pass it no
+// more. They do if it cannot begin.
+func (c *census) saves(u *user) bool {
+	if u.oldest == 0 || c.since(u.oldest) < c.window() || !c.covers(c.capacity, u.first) {
+		return false
+	}
+	last := c.memory().claims[u.path]
+	return last.oldest != u.oldest || !last.vain(c.s.Now)
 }
 
 func (c *census) waitingGangs() map[string][]*cluster.Reservation {
@@ -185,7 +207,7 @@ func (u *user) wait(amounts []float64, submitted int64) {
 		u.unit = amounts
 	}
 	if u.oldest == 0 || submitted < u.oldest {
-		u.oldest = submitted
+		u.oldest, u.first = submitted, amounts
 	}
 }
 

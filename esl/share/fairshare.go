@@ -292,7 +292,7 @@ func (p FairShare) Next(s *esl.State) esl.Plan {
 	if plan := p.makeRoom(c); len(plan.Reserve)+len(plan.Unreserve) > 0 {
 		return plan
 	}
-	plan := esl.Plan{Set: c.sets(targets)}
+	plan := esl.Plan{Set: c.sets(c.limits(targets))}
 	if len(plan.Set) < s.MaxChanges() {
 		plan.Set = append(plan.Set, p.unused(c)...)
 	}
@@ -320,6 +320,9 @@ func (p FairShare) WhyUsed(s *esl.State, use esl.Use, task string) why.Reason {
 	u := c.byPath[use.As]
 	if u == nil {
 		return why.Reason{}
+	}
+	if text := c.pauses(u); text != "" {
+		return why.Say(why.Order, "%s begins nothing for now: %s", use.As, text)
 	}
 	asks := make([]float64, len(u.pools))
 	for r, pool := range u.pools {

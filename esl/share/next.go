@@ -1,6 +1,7 @@
 package share
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -35,6 +36,18 @@ func (c *census) targets() map[*user][]float64 {
 	return out
 }
 
+// limits returns the capacities of pools for targets. Those of a user that pauses are empty: another
+// task would take what becomes free before a smaller pool is written.
+func (c *census) limits(targets map[*user][]float64) map[*user][]float64 {
+	out := maps.Clone(targets)
+	for _, u := range c.users {
+		if u.pauses {
+			out[u] = make([]float64, len(c.over))
+		}
+	}
+	return out
+}
+
 // units returns for how many units an amount is enough.
 func units(amount, unit []float64) float64 {
 	n := math.Inf(1)
@@ -46,10 +59,10 @@ func units(amount, unit []float64) float64 {
 	return n
 }
 
-// has reports whether the pools of a user are enough for n units.
+// has reports whether the pools of a user are enough for n more units.
 func (u *user) has(n float64) bool {
 	for r := range u.unit {
-		if u.unit[r] > 0 && float64(u.cap[r]) < n*u.unit[r] {
+		if u.unit[r] > 0 && float64(u.cap[r]) < u.held[r]+n*u.unit[r] {
 			return false
 		}
 	}
@@ -97,8 +110,8 @@ func (c *census) fits(u *user, target []float64) bool {
 		case u.unit == nil: // nothing waits, so a surplus does no harm
 			fits = now >= max(u.given[r], u.part*c.capacity[r])*(1-near)
 		case spare > near*c.capacity[r] && spare > u.unit[r]: // there is enough for all
-			fits = now >= u.given[r]+spare/4
-		case u.unit[r] > 0 && math.Floor(now/u.unit[r]+tiny) == math.Floor(target[r]/u.unit[r]+tiny):
+			fits = now >= max(u.given[r]+spare/4, u.held[r]+u.unit[r])
+		case u.unit[r] > 0 && math.Floor((now-u.held[r])/u.unit[r]+tiny) == math.Floor((target[r]-u.held[r])/u.unit[r]+tiny):
 			fits = true
 		default:
 			fits = math.Abs(target[r]-now) <= near*target[r]

@@ -193,10 +193,22 @@ func (c *census) waitingTask(u *user, t *cluster.Task) (x waitingTask, ok bool) 
 // interval is since when a user has lacked capacity, and when that was last seen.
 type interval struct{ since, seen time.Time }
 
+// memory is what the policy remembers while a program runs it, by user. Another program begins anew.
+type memory struct {
+	// lacks is since when users lack capacity.
+	lacks map[string]interval
+	// claims are for what is larger than a share.
+	claims map[string]claim
+}
+
+func (c *census) memory() *memory {
+	return esl.Remember(c.s, func() *memory { return &memory{make(map[string]interval), make(map[string]claim)} })
+}
+
 // intervals returns since when users have lacked capacity. A gap up to roomAfter does not end an
 // interval: one task may be placed, and another one wait by the next call.
 func (c *census) intervals(seekers []waitingTask) map[string]interval {
-	known := *esl.Remember(c.s, func() *map[string]interval { return &map[string]interval{} })
+	known := c.memory().lacks
 	for _, x := range seekers {
 		was, ok := known[x.u.path]
 		if !ok || c.s.Now.Sub(was.seen) > roomAfter {

@@ -3,6 +3,7 @@ package share
 import (
 	"cmp"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -17,38 +18,187 @@ import (
 // their share on average. Their tasks, ended ones included, show what they have had, so any process
 // that runs the policy knows it.
 
-// whole rounds up the shares of some users, those furthest behind first. So capacity too small for
-// a task of each of several users is enough for one of them.
+// A rounding is the share of a user in whole tasks.
+type rounding struct {
+	u *user
+	// n is for how many more tasks of its unit the share is enough, and kept the part of the share for
+	// these and for what the user has.
+	n    float64
+	kept []float64
+}
+
+// rounded rounds the share of a user down to whole tasks: to what it has, and as many more of its unit as
+// the share is enough for.
+func (u *user) rounded(target []float64) rounding {
+	left := make([]float64, len(target))
+	for r := range target {
+		left[r] = target[r] - u.held[r]
+	}
+	x := rounding{u: u, n: max(0, units(left, u.unit))}
+	x.keep()
+	return x
+}
+
+func (x *rounding) keep() {
+	x.kept = make([]float64, len(x.u.held))
+	for r := range x.kept {
+		x.kept[r] = min(x.u.given[r], x.u.held[r]+x.n*x.u.unit[r])
+	}
+}
+
+// more returns what the user lacks for another task.
+func (x *rounding) more() []float64 {
+	out := make([]float64, len(x.kept))
+	for r := range out {
+		if x.u.unit[r] > 0 {
+			out[r] = max(0, x.u.held[r]+(x.n+1)*x.u.unit[r]-x.kept[r])
+		}
+	}
+	return out
+}
+
+// grow gives the user another task, out of left.
+func (x *rounding) grow(target, left []float64) {
+	for r, more := range x.more() {
+		left[r] -= more
+	}
+	x.n++
+	for r := range target {
+		if x.u.unit[r] > 0 {
+			target[r] = max(target[r], x.u.held[r]+x.n*x.u.unit[r])
+		}
+	}
+}
+
+// wait has the user begin nothing more, and adds what it would have had for that to left.
+func (x *rounding) wait(left []float64) {
+	before := x.kept
+	x.n, x.u.pauses = 0, true
+	x.keep()
+	for r := range left {
+		left[r] += before[r] - x.kept[r]
+	}
+}
+
+// whole rounds shares to whole tasks: down, and then up for the users that are furthest behind. So
+// capacity too small for a task of each of several users is enough for one of them.
+//
+// A task or gang that is larger than the share of its user has its turn when nobody is further behind than
+// the user, and that as far as the mean task is long. From then on nobody begins another task, until there
+// is capacity for it: so the user has its share over time. Smaller tasks of the user pass it until it has
+// waited for the window. Then the user begins nothing else, and so falls behind.
 func (c *census) whole(targets map[*user][]float64, spare []float64) {
 	left, wanted := slices.Clone(spare), make([]float64, len(c.over))
 	var who []*user
+	of := make(map[*user]*rounding)
 	for _, u := range c.users {
 		if u.unit == nil {
 			continue
 		}
-		n := units(targets[u], u.unit)
-		if math.IsInf(n, 1) {
+		x := u.rounded(targets[u])
+		if math.IsInf(x.n, 1) {
 			continue
 		}
-		for r := range left {
-			left[r] += u.given[r] - min(u.given[r], n*u.unit[r])
-			wanted[r] += u.unit[r]
+		for r, more := range x.more() {
+			left[r] += u.given[r] - x.kept[r]
+			wanted[r] += more
 		}
-		who = append(who, u)
+		who, of[u] = append(who, u), &x
 	}
+	var behind map[*user]float64
+	turn := 0.0
 	if !c.covers(left, wanted) {
-		c.inTurn(who, targets)
+		behind, turn = c.inTurn(who, targets)
 	}
-	for _, u := range who {
-		if !c.covers(left, u.unit) {
-			continue
-		}
-		n := units(targets[u], u.unit) + 1
-		for r := range left {
-			left[r] -= u.unit[r]
-			targets[u][r] = max(targets[u][r], n*u.unit[r])
+	for i, u := range who {
+		x := of[u]
+		switch {
+		case c.covers(left, x.more()):
+			x.grow(targets[u], left)
+		case x.n > 0 || !u.exceeds():
+		case i == 0 && behind[u] >= turn && c.claims(u):
+			for _, o := range slices.Backward(who[1:]) {
+				of[o].wait(left)
+			}
+			if c.covers(left, x.more()) {
+				x.grow(targets[u], left)
+			} else {
+				x.wait(left)
+			}
+			return
+		case u.saves:
+			x.wait(left)
 		}
 	}
+}
+
+// claims reports whether others pause for the unit of a user. They do not for one that is larger than
+// everything, nor for one that does not begin though there is capacity for it: no nodes have that, or it
+// waits for something else.
+func (c *census) claims(u *user) bool {
+	if !c.covers(c.capacity, u.unit) {
+		return false
+	}
+	free := slices.Clone(c.capacity)
+	for _, o := range c.users {
+		add(free, o.held, -1)
+	}
+	known := c.memory().claims
+	is := known[u.path]
+	switch {
+	case is.oldest != u.oldest:
+		is = claim{oldest: u.oldest}
+	case is.since.IsZero() && c.covers(free, u.unit):
+		is.since = c.s.Now
+	}
+	known[u.path] = is
+	maps.DeleteFunc(known, func(path string, _ claim) bool { return c.byPath[path] == nil })
+	return !is.vain(c.s.Now)
+}
+
+// A claim is for the unit of a user whose oldest task or gang was submitted then. since is when there was
+// capacity for it first.
+type claim struct {
+	oldest int64
+	since  time.Time
+}
+
+// vain reports whether there has been capacity for long, and nothing has begun.
+func (c claim) vain(now time.Time) bool {
+	return !c.since.IsZero() && !now.Before(c.since.Add(claimHolds))
+}
+
+// claimHolds is how long others pause once there is capacity.
+const claimHolds = 30 * time.Second
+
+// pauses says why a user begins nothing for now: its pools are empty, and another user, or a gang of its
+// own, has its turn; "" if that is not so.
+func (c *census) pauses(u *user) string {
+	empty := u.unit != nil
+	for r := range u.unit {
+		empty = empty && (u.unit[r] == 0 || u.cap[r] == 0)
+	}
+	if !empty {
+		return ""
+	}
+	c.tree.shareOut(c.capacity)
+	switch c.targets(); {
+	case u.pauses && u.saves:
+		return "it saves its share for what waits longest, which is larger than that"
+	case u.pauses:
+		return "it is the turn of a gang or task that is larger than the share of its user"
+	}
+	return ""
+}
+
+// exceeds reports whether the unit of a user is larger than its share.
+func (u *user) exceeds() bool {
+	for r := range u.unit {
+		if u.unit[r] > u.given[r]*(1+tiny) {
+			return true
+		}
+	}
+	return false
 }
 
 // covers reports whether left is enough for asked.
@@ -76,20 +226,24 @@ const (
 // without one task more, in seconds of a task of theirs. A user whose share is a whole number of
 // tasks falls no further behind by waiting, and so comes after those that do. Usage counts since
 // the last of them joined: what a user had before was lent, and is no debt.
-func (c *census) inTurn(who []*user, targets map[*user][]float64) {
-	turn := c.mean()
-	since := c.s.Now.Add(-max(turnsLeast, turnsOver*turn)).UnixNano()
+//
+// It returns how far each is behind, and how long a turn is, in seconds.
+func (c *census) inTurn(who []*user, targets map[*user][]float64) (behind map[*user]float64, turn float64) {
+	turn = max(c.mean().Seconds(), turnHolds)
+	since := c.s.Now.Add(-c.window()).UnixNano()
 	for _, u := range who {
 		since = max(since, u.joined)
 	}
-	behind, lots := make(map[*user]float64, len(who)), make(map[*user]uint64, len(who))
+	behind = make(map[*user]float64, len(who))
+	lots := make(map[*user]uint64, len(who))
 	for _, u := range who {
-		behind[u] = c.behind(u, targets[u], since, max(turn.Seconds(), turnHolds))
+		behind[u] = c.behind(u, targets[u], since, turn)
 		lots[u] = c.lot(u)
 	}
 	slices.SortFunc(who, func(a, b *user) int {
 		return cmp.Or(cmp.Compare(behind[b], behind[a]), cmp.Compare(lots[a], lots[b]), strings.Compare(a.path, b.path))
 	})
+	return behind, turn
 }
 
 // mean is the average duration of the known tasks.
@@ -102,6 +256,10 @@ func (c *census) mean() time.Duration {
 	return took / time.Duration(max(n, 1))
 }
 
+// window is how far back usage counts, and how long a task waits until smaller ones of its user no longer
+// pass it.
+func (c *census) window() time.Duration { return max(turnsLeast, turnsOver*c.mean()) }
+
 // behind returns how far a user is behind, in seconds of a task of size unit: the current
 // entitlement times the seconds since then, less what it has had. It adds what the user would lose
 // in a turn of that many seconds with whole tasks only.
@@ -112,9 +270,10 @@ func (c *census) behind(u *user, target []float64, since int64, turn float64) fl
 			scarce, most = r, target[r]/u.unit[r]
 		}
 	}
-	n := math.Floor(most + tiny)
-	behind := most*c.since(since).Seconds() - c.had(u, scarce, since)/u.unit[scarce] + max(0, most-n)*turn
-	if n > 0 && u.has(n+1) {
+	x := u.rounded(target)
+	lost := max(0, most-u.held[scarce]/u.unit[scarce]-x.n)
+	behind := most*c.since(since).Seconds() - c.had(u, scarce, since)/u.unit[scarce] + lost*turn
+	if u.has(x.n + 1) {
 		behind += turnHolds
 	}
 	return behind
