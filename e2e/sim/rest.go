@@ -192,6 +192,7 @@ func (w *world) checkPlaced() {
 	for _, id := range plan.Grants {
 		w.fail("reservation %s waits, and fits", id)
 	}
+	w.checkOrder(view, plan.Waiting)
 	for _, m := range w.members {
 		w.checkView(m)
 		if n := m.core.Waiting(); !w.cfg.Shared && n != len(plan.Waiting) {

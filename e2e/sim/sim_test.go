@@ -157,7 +157,7 @@ func checkCoverage(t *testing.T, seen map[string]int) {
 		"tasks running", "tasks succeeded", "tasks failed", "tasks cancelled",
 		"tasks pending again: failed", "tasks pending again: evicted", "tasks pending again: lost", "tasks pending again: fenced",
 		"behind another: committed=true", "behind another: committed=false", "behind another: before its answer",
-		"refused", "recognised", "late copies committed", "reloads", "collected of a job",
+		"refused", "recognised", "late copies committed", "reloads", "collected of a job", "waits before what collects",
 	} {
 		t.Logf("%8d %s", seen[what], what)
 		if seen[what] < 10 {
