@@ -1,6 +1,7 @@
 package share
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -47,9 +48,11 @@ type user struct {
 	cap []types.Quantity
 	// held is what the tasks have; waits is what tasks request that wait only for it.
 	held, waits []float64
-	// unit is the smallest waiting task or gang; nil if nothing waits. first is the oldest one, which
-	// is the unit instead when it has waited long.
-	unit, first []float64
+	// unit is the smallest waiting task or gang; nil amounts if nothing waits. first is the one that is
+	// first in the queue, which is the unit instead when it has waited long.
+	unit  []float64
+	of    waiter
+	first waiter
 	// saves means that unit is first. pauses means that the user begins nothing for now: it saves for
 	// its unit, or that of another user has its turn.
 	saves, pauses bool
@@ -82,25 +85,19 @@ func (p FairShare) census(s *esl.State) *census {
 	slices.SortFunc(c.users, func(a, b *user) int { return strings.Compare(a.path, b.path) })
 	c.capacity = c.total()
 	for _, u := range c.users {
-		if u.unit != nil && c.covers(u.held, u.first) {
-			delete(c.memory().claims, u.path) // one like it began
-		}
 		if c.saves(u) {
-			u.unit, u.saves = u.first, true
+			u.unit, u.of, u.saves = u.first.asks, u.first, true
 		}
 	}
+	c.forget()
 	c.tree = c.grow(p.team())
 	return c
 }
 
-// saves reports whether the oldest task or gang of a user has waited so long that smaller ones pass it no
-// more. They do if it cannot begin.
+// saves reports whether the first task or gang of a user has waited so long that smaller ones pass it no
+// more.
 func (c *census) saves(u *user) bool {
-	if u.oldest == 0 || c.since(u.oldest) < c.window() || !c.covers(c.capacity, u.first) {
-		return false
-	}
-	last := c.memory().claims[u.path]
-	return last.oldest != u.oldest || !last.vain(c.s.Now)
+	return u.first.asks != nil && c.since(u.first.submitted) >= c.window() && c.covers(c.capacity, u.first.asks)
 }
 
 func (c *census) waitingGangs() map[string][]*cluster.Reservation {
@@ -168,7 +165,7 @@ func (c *census) count(p FairShare, path, job string) {
 				u.bound = append(u.bound, t)
 			}
 		case t.Info.V.Stop == nil:
-			u.wait(c.asks(u, t.Info.V), t.Info.V.Submitted)
+			c.wait(u, waiter{t.ID.ID, t.Info.V.Order(), t.Info.V.Submitted, c.asks(u, t.Info.V)})
 		}
 	})
 	if u == nil {
@@ -176,14 +173,20 @@ func (c *census) count(p FairShare, path, job string) {
 	}
 	u.served, u.took, u.ran, u.jobs = max(u.served, served), u.took+took, u.ran+ran, append(u.jobs, job)
 	for _, g := range c.gangs[job] {
-		u.wait(u.ofGang(g), g.Info.V.Submitted)
+		c.wait(u, waiter{g.ID.ID, g.Info.V.Order(), g.Info.V.Submitted, c.ofGang(u, job, g)})
 	}
 }
 
-// ofGang returns what a gang draws on the pools of a user.
-func (u *user) ofGang(g *cluster.Reservation) []float64 {
+// ofGang returns what a gang draws on the pools of a user; nil if it waits for other resources, too.
+func (c *census) ofGang(u *user, job string, g *cluster.Reservation) []float64 {
 	all := make([]float64, len(u.pools))
-	for _, b := range g.Info.V.Bundles {
+	var last types.Requests
+	for i, b := range g.Info.V.Bundles {
+		if i == 0 || !slices.Equal(b.Requests, last) {
+			if last = b.Requests; c.resolve(u, job, b.Requests) == nil {
+				return nil
+			}
+		}
 		for r, pool := range u.pools {
 			all[r] += float64(b.Requests.Get(pool))
 		}
@@ -191,23 +194,43 @@ func (u *user) ofGang(g *cluster.Reservation) []float64 {
 	return all
 }
 
+// A waiter is a waiting task or gang, and what it draws on the pools.
+type waiter struct {
+	id        string
+	order     int
+	submitted int64
+	asks      []float64
+}
+
+// before reports whether x comes before y in the queue.
+func (x waiter) before(y waiter) bool {
+	return cmp.Or(cmp.Compare(y.order, x.order), cmp.Compare(x.submitted, y.submitted), strings.Compare(x.id, y.id)) < 0
+}
+
 // wait adds a waiting task or gang.
-func (u *user) wait(amounts []float64, submitted int64) {
+func (c *census) wait(u *user, x waiter) {
 	most := 0.0
-	for _, a := range amounts {
+	for _, a := range x.asks {
 		most = max(most, a)
 	}
 	if most == 0 {
 		return
 	}
-	for r, a := range amounts {
+	for r, a := range x.asks {
 		u.waits[r] += a
 	}
-	if u.unit == nil || smaller(amounts, u.unit) {
-		u.unit = amounts
+	if u.unit == nil || smaller(x.asks, u.unit) {
+		u.unit, u.of = x.asks, x
 	}
-	if u.oldest == 0 || submitted < u.oldest {
-		u.oldest, u.first = submitted, amounts
+	if u.oldest == 0 || x.submitted < u.oldest {
+		u.oldest = x.submitted
+	}
+	is, claimed := c.memory().claims[x.id]
+	if claimed {
+		is.waits = true
+	}
+	if !is.vain() && (u.first.asks == nil || x.before(u.first)) {
+		u.first = x
 	}
 }
 

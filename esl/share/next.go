@@ -105,6 +105,8 @@ func (c *census) fits(u *user, target []float64) bool {
 		switch {
 		case now < 0:
 			fits = u.demand[r] == 0 // never requested
+		case u.pauses:
+			fits = now == target[r]
 		case u.unit == nil && u.held[r] > target[r]*(1+near): // evicted tasks must not come back at once
 			fits = now <= target[r]*(1+near)
 		case u.unit == nil: // nothing waits, so a surplus does no harm

@@ -167,7 +167,7 @@ func (r *reclaiming) wait(u *user) {
 	}
 	for _, job := range u.jobs {
 		for _, g := range c.gangs[job] {
-			x := waitingUnit{asks: u.ofGang(g)}
+			x := waitingUnit{asks: c.ofGang(u, job, g)}
 			for _, b := range g.Info.V.Bundles {
 				x.needs = append(x.needs, c.s.View.BundleNeeds(c.s.Namespace, b.Requests, b.Devices...))
 			}

@@ -193,16 +193,16 @@ func (c *census) waitingTask(u *user, t *cluster.Task) (x waitingTask, ok bool) 
 // interval is since when a user has lacked capacity, and when that was last seen.
 type interval struct{ since, seen time.Time }
 
-// memory is what the policy remembers while a program runs it, by user. Another program begins anew.
+// memory is what the policy remembers while a program runs it. Another program begins anew.
 type memory struct {
-	// lacks is since when users lack capacity.
+	// lacks is since when users lack capacity, by path.
 	lacks map[string]interval
-	// claims are for what is larger than a share.
-	claims map[string]claim
+	// claims are of what is larger than a share, by the id of the task or reservation.
+	claims map[string]*claim
 }
 
 func (c *census) memory() *memory {
-	return esl.Remember(c.s, func() *memory { return &memory{make(map[string]interval), make(map[string]claim)} })
+	return esl.Remember(c.s, func() *memory { return &memory{make(map[string]interval), make(map[string]*claim)} })
 }
 
 // intervals returns since when users have lacked capacity. A gap up to roomAfter does not end an

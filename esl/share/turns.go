@@ -62,7 +62,7 @@ func (x *rounding) grow(target, left []float64) {
 	for r, more := range x.more() {
 		left[r] -= more
 	}
-	x.n++
+	x.n, x.u.pauses = x.n+1, false
 	for r := range target {
 		if x.u.unit[r] > 0 {
 			target[r] = max(target[r], x.u.held[r]+x.n*x.u.unit[r])
@@ -115,9 +115,12 @@ func (c *census) whole(targets map[*user][]float64, spare []float64) {
 		switch {
 		case c.covers(left, x.more()):
 			x.grow(targets[u], left)
-		case x.n > 0 || !u.exceeds():
-		case i == 0 && behind[u] >= turn && c.claims(u):
-			for _, o := range slices.Backward(who[1:]) {
+		case x.n > 0:
+		case i == 0 && u.exceeds() && behind[u] >= turn && c.claims(u):
+			for _, o := range c.users {
+				o.pauses = true
+			}
+			for _, o := range who[1:] {
 				of[o].wait(left)
 			}
 			if c.covers(left, x.more()) {
@@ -133,8 +136,8 @@ func (c *census) whole(targets map[*user][]float64, spare []float64) {
 }
 
 // claims reports whether others pause for the unit of a user. They do not for one that is larger than
-// everything, nor for one that does not begin though there is capacity for it: no nodes have that, or it
-// waits for something else.
+// everything. Nor do they for long for one that does not begin though there is capacity for it, because no
+// nodes have that, or for which there is never enough.
 func (c *census) claims(u *user) bool {
 	if !c.covers(c.capacity, u.unit) {
 		return false
@@ -143,33 +146,54 @@ func (c *census) claims(u *user) bool {
 	for _, o := range c.users {
 		add(free, o.held, -1)
 	}
-	known := c.memory().claims
-	is := known[u.path]
-	switch {
-	case is.oldest != u.oldest:
-		is = claim{oldest: u.oldest}
-	case is.since.IsZero() && c.covers(free, u.unit):
+	is := c.memory().claims[u.of.id]
+	if is == nil {
+		is = &claim{begun: c.s.Now, waits: true}
+		c.memory().claims[u.of.id] = is
+	}
+	switch enough := c.covers(free, u.unit); {
+	case is.vain():
+		return false
+	case !enough:
+		is.since = time.Time{}
+	case is.since.IsZero():
 		is.since = c.s.Now
 	}
-	known[u.path] = is
-	maps.DeleteFunc(known, func(path string, _ claim) bool { return c.byPath[path] == nil })
-	return !is.vain(c.s.Now)
+	if !is.since.IsZero() && !c.s.Now.Before(is.since.Add(claimHolds)) || !c.s.Now.Before(is.begun.Add(c.window())) {
+		is.until = c.s.Now.Add(claimRests * c.window())
+		return false
+	}
+	return true
 }
 
-// A claim is for the unit of a user whose oldest task or gang was submitted then. since is when there was
-// capacity for it first.
+// A claim is of a task or gang for which others pause, or have paused.
 type claim struct {
-	oldest int64
-	since  time.Time
+	// begun is when the others paused; since is since when there is capacity, zero if there is none.
+	begun, since time.Time
+	// until is how long the others go on after they have paused in vain; zero if they have not.
+	until time.Time
+	// waits reports whether it still waits.
+	waits bool
 }
 
-// vain reports whether there has been capacity for long, and nothing has begun.
-func (c claim) vain(now time.Time) bool {
-	return !c.since.IsZero() && !now.Before(c.since.Add(claimHolds))
+// vain reports whether others have paused in vain.
+func (c *claim) vain() bool { return c != nil && !c.until.IsZero() }
+
+// forget removes the claims of what waits no more, and lets those claim again that have rested.
+func (c *census) forget() {
+	maps.DeleteFunc(c.memory().claims, func(_ string, is *claim) bool {
+		over := !is.waits || is.vain() && !c.s.Now.Before(is.until)
+		is.waits = false
+		return over
+	})
 }
 
-// claimHolds is how long others pause once there is capacity.
-const claimHolds = 30 * time.Second
+const (
+	// claimHolds is how long others pause once there is capacity.
+	claimHolds = 30 * time.Second
+	// claimRests is how many windows they go on after they have paused in vain.
+	claimRests = 5
+)
 
 // pauses says why a user begins nothing for now: its pools are empty, and another user, or a gang of its
 // own, has its turn; "" if that is not so.

@@ -65,9 +65,9 @@ func (p Aging) Next(s *esl.State) esl.Plan {
 
 // Why tells the raised priority of a task.
 func (p Aging) Why(s *esl.State, task string) why.Reason {
-	t, ok := waits(s, task)
+	w, ok := waits(s, task)
 	if !ok {
 		return why.Reason{}
 	}
-	return why.Say(why.Order, "aging: it has waited long, and comes as if its priority were %d instead of %d", t.Info.V.Order(), t.Info.V.Priority)
+	return why.Say(why.Order, "aging: it has waited long, and comes as if its priority were %d instead of %d", w.Priority+w.Raised, w.Priority)
 }

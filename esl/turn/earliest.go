@@ -1,6 +1,8 @@
 package turn
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -8,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
 )
 
 // EarliestDeadline puts jobs first whose deadline is close: a waiting task or gang queues as if its
@@ -15,7 +18,8 @@ import (
 // left until it must begin: until the deadline, less the limit of the run time. The order among such
 // jobs is that of least slack (Mok, 1983); without limits it is that of earliest deadline.
 //
-// A task that can no longer meet its deadline ends instead of taking the place of one that can.
+// A task that has not begun, and whose limit does not fit before its deadline any more, ends instead of
+// taking the place of one that can meet it.
 type EarliestDeadline struct{}
 
 // Kind returns earliest-deadline.
@@ -59,19 +63,28 @@ func (p EarliestDeadline) Next(s *esl.State) esl.Plan {
 // will not be able to.
 func (p EarliestDeadline) late(s *esl.State) (late []esl.Stop, again time.Time) {
 	for _, t := range s.Members() {
-		if !taskset.IsWaiting(t) || t.Info.V.Deadline == 0 || t.Info.V.MaxRun == 0 {
-			continue
+		if !taskset.IsWaiting(t) || t.Info.V.Deadline == 0 || t.Info.V.MaxRun == 0 || t.Status.V != nil && t.Status.V.Bound != 0 || granted(s, t) {
+			continue // what has run may have saved its work, or ends by its deadline
 		}
 		switch begin := latest(t); {
 		case s.Now.Before(begin):
 			again = taskset.Earliest(again, begin)
 		case len(late) < taskset.AtOnce:
 			late = append(late, esl.Stop{Task: t.ID.ID, StopOptions: controlplane.StopOptions{
-				Reason: "its deadline cannot be met: it may run for " + why.InWords(t.Info.V.MaxRun) + ", and " + why.InWords(max(0, begin.Add(t.Info.V.MaxRun).Sub(s.Now))) + " is left",
+				Reason: "its deadline comes too early: it may run for " + why.InWords(t.Info.V.MaxRun) + ", and " + why.InWords(max(0, begin.Add(t.Info.V.MaxRun).Sub(s.Now))) + " is left",
 			}})
 		}
 	}
 	return late, again
+}
+
+// granted reports whether a task draws on a reservation that has been granted.
+func granted(s *esl.State, t *cluster.Task) bool {
+	return slices.ContainsFunc(t.Info.V.Requests, func(x types.Request) bool {
+		_, id, scoped := strings.Cut(x.Name, "@")
+		r := s.Reservation(id)
+		return scoped && r != nil && r.Grant.V != nil && r.Grant.V.Phase == types.Granted
+	})
 }
 
 // latest returns when a task with a deadline must begin at the latest.
@@ -100,10 +113,10 @@ func level(slack time.Duration) (level int, next time.Duration) {
 
 // Why tells the raised priority of a task.
 func (p EarliestDeadline) Why(s *esl.State, task string) why.Reason {
-	t, ok := waits(s, task)
+	w, ok := waits(s, task)
 	if !ok {
 		return why.Reason{}
 	}
 	return why.Say(why.Order, "earliest-deadline: it must begin within %s, and comes as if its priority were %d instead of %d",
-		why.InWords(max(0, latest(t).Sub(s.Now))), t.Info.V.Order(), t.Info.V.Priority)
+		why.InWords(max(0, p.slack(s, w))), w.Priority+w.Raised, w.Priority)
 }

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -17,25 +18,35 @@ import (
 // one is raised now, and in how long that will be more; 0 means never.
 func raise(s *esl.State, reason string, level func(w taskset.Wish) (by int, next time.Duration)) esl.Plan {
 	plan := esl.Plan{Reason: reason}
-	for _, w := range slices.Concat(taskset.WaitingReservations(s), taskset.WaitingTasks(s)) {
-		if w.Reservation {
-			closed, since := behindAny(s, w.Ways)
-			if closed {
-				continue
-			}
-			if at := time.Unix(0, since); at.After(w.Since) {
-				w.Since = at
-			}
-		}
+	for _, w := range waiting(s) {
 		by, next := level(w)
 		if next > 0 {
 			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(next))
+		}
+		if by == w.Raised-1 {
+			continue // the mean run of tasks may move to and fro around a level
 		}
 		if by != w.Raised && len(plan.Raise) < taskset.AtOnce {
 			plan.Raise = append(plan.Raise, esl.Raise{ID: w.ID, Reservation: w.Reservation, By: by})
 		}
 	}
 	return plan
+}
+
+// waiting returns what waits of the job, and is behind nothing that has not ended.
+func waiting(s *esl.State) []taskset.Wish {
+	out := taskset.WaitingTasks(s)
+	for _, w := range taskset.WaitingReservations(s) {
+		closed, since := behindAny(s, w.Ways)
+		if closed {
+			continue
+		}
+		if at := time.Unix(0, since); at.After(w.Since) {
+			w.Since = at
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 // behindAny is taskset.Behind for all bundles of a reservation.
@@ -93,8 +104,20 @@ func aged(wait, every time.Duration, limit int) (by int, next time.Duration) {
 	return int(wait / every), every - wait%every
 }
 
-// waits returns a task that waits and is raised; ok is false for others.
-func waits(s *esl.State, task string) (t *cluster.Task, ok bool) {
-	t, ok = taskset.Waits(s, task)
-	return t, ok && t.Info.V.Order() != t.Info.V.Priority && t.Phase() == types.Pending
+// waits returns what a task waits as, itself or with its reservation; ok is false if that is not raised.
+func waits(s *esl.State, task string) (w taskset.Wish, ok bool) {
+	t, ok := taskset.Waits(s, task)
+	if !ok || t.Phase() != types.Pending {
+		return w, false
+	}
+	for _, w := range waiting(s) {
+		mine := w.ID == task
+		if w.Reservation {
+			mine = slices.ContainsFunc(t.Info.V.Requests, func(x types.Request) bool { return strings.HasSuffix(x.Name, "@"+w.ID) })
+		}
+		if mine && w.Raised != 0 {
+			return w, true
+		}
+	}
+	return w, false
 }

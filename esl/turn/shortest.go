@@ -79,10 +79,10 @@ func (p Shortest) level(length, wait time.Duration) (level int, next time.Durati
 
 // Why tells the raised priority of a task.
 func (p Shortest) Why(s *esl.State, task string) why.Reason {
-	t, ok := waits(s, task)
+	w, ok := waits(s, task)
 	if !ok {
 		return why.Reason{}
 	}
 	return why.Say(why.Order, "shortest: it is %s long and has waited %s, and comes as if its priority were %d instead of %d",
-		why.InWords(p.length(s, taskset.Wish{ID: task})), why.InWords(s.Now.Sub(time.Unix(0, t.Info.V.Submitted))), t.Info.V.Order(), t.Info.V.Priority)
+		why.InWords(p.length(s, w)), why.InWords(s.Now.Sub(w.Since)), w.Priority+w.Raised, w.Priority)
 }

@@ -138,7 +138,7 @@ func TestEarliestDeadline(t *testing.T) {
 		missed := one(until(time.Second, 50*time.Minute, 90*time.Minute)) // to begin within 40 minutes
 		never := one(until(time.Second, time.Hour, 50*time.Minute))
 		s := esltest.Statuses(t, jobs, controlplane.UntilEnded, never)[0]
-		if s.Phase == types.Succeeded || !strings.Contains(s.Reason, "its deadline cannot be met: it may run for 1h, and 50m is left") {
+		if s.Phase == types.Succeeded || !strings.Contains(s.Reason, "its deadline comes too early: it may run for 1h, and 50m is left") {
 			t.Errorf("what never meets it: %s, %q", s.Phase, s.Reason)
 		}
 		esltest.Pass(39 * time.Minute)
@@ -164,6 +164,24 @@ func TestEarliestDeadline(t *testing.T) {
 	})
 }
 
+// TestEarliestDeadlineOfAnotherAttempt leaves a task to its deadline that has begun once.
+func TestEarliestDeadlineOfAnotherAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, jobs := esltest.Ordered(t, 1)
+		one := until(10*time.Minute, 30*time.Minute, 35*time.Minute)
+		one.Task.Retries = 3
+		id := esltest.Submitted(t, jobs, esl.Copies(1, one), turn.EarliestDeadline{}).Tasks[0]
+		esltest.Statuses(t, jobs, controlplane.UntilRunning, id)
+		esltest.Pass(6 * time.Minute)
+		if err := c.Finish(t.Context(), "d", id, 1); err != nil {
+			t.Fatal(err)
+		}
+		if s := esltest.Statuses(t, jobs, controlplane.UntilEnded, id)[0]; s.Phase != types.Succeeded {
+			t.Errorf("%s: %s", s.Phase, s.Reason)
+		}
+	})
+}
+
 // TestEarliestDeadlineOfAGang ends a gang as a whole when one of its tasks cannot meet its deadline.
 func TestEarliestDeadlineOfAGang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -175,6 +193,9 @@ func TestEarliestDeadlineOfAGang(t *testing.T) {
 		esltest.Pass(10 * time.Minute)
 		if got := raised(t, c, job.Tasks[0], job.Job+".gang"); got != 7 { // of a day, ten minutes are left
 			t.Errorf("raised by %d", got)
+		}
+		if text := esltest.TaskWhy(t, c, job.Tasks[0]); !strings.Contains(text, "it must begin within 10m, and comes as if its priority were 7 instead of 0") {
+			t.Errorf("why: %q", text)
 		}
 		for _, s := range esltest.Statuses(t, jobs, controlplane.UntilEnded, job.Tasks...) {
 			if s.Phase == types.Succeeded {
