@@ -132,7 +132,7 @@ func (g *Group) conflicts() []error {
 				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one wants the tasks on few nodes, the other on many: drop one of them", a.kind, b.kind))
 			}
 			if a.raises && b.raises && i < j {
-				errs = append(errs, g.raiseTwice(a, b))
+				errs = append(errs, raiseTwice(a, b))
 			}
 			if a.resizes && (b.atOnce || b.moves || b.resizes && i < j) {
 				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one has as many tasks run as there is room for, each by itself, and the other decides that, too: drop one of them", a.kind, b.kind))
@@ -156,7 +156,7 @@ func (g *Group) conflicts() []error {
 }
 
 // raiseTwice returns the error for two policies that raise waiting tasks.
-func (g *Group) raiseTwice(a, b claim) error {
+func raiseTwice(a, b claim) error {
 	if a.kind == b.kind {
 		return Invalid("policies: %s is there twice, and each would undo what the other does: drop one of them", a.kind)
 	}

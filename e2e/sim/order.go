@@ -68,8 +68,8 @@ func requested(view *cluster.View, x scheduler.Waiting) (at rank, all [][]cluste
 	return rank{t.Info.V.Order(), t.Info.V.Submitted}, [][]cluster.Need{view.Needs(x.ID.Namespace, t.Info.V.Requests, t.Info.V.Devices...)}
 }
 
-// roomsBefore returns the rooms of the nodes, with what is collected behind a rank returned, and who has
-// collected that.
+// roomsBefore returns the rooms of the nodes without what others behind a rank have collected, and the ids
+// of these others.
 func roomsBefore(view *cluster.View, at rank) (rooms []*esl.Room, behind []string) {
 	for _, name := range slices.Sorted(maps.Keys(view.Nodes)) {
 		if n := view.Nodes[name]; n.Eligible() {

@@ -33,7 +33,8 @@ type census struct {
 	// seeking are tasks within their share that fit on no node.
 	seeking []waitingTask
 	// gangs are the reservations that wait for a grant, by job.
-	gangs map[string][]*cluster.Reservation
+	gangs  map[string][]*cluster.Reservation
+	memory *memory
 }
 
 // A user has tasks that have not ended. Amounts are by resource.
@@ -48,11 +49,11 @@ type user struct {
 	cap []types.Quantity
 	// held is what the tasks have; waits is what tasks request that wait only for it.
 	held, waits []float64
-	// unit is the smallest waiting task or gang; nil amounts if nothing waits. first is the one that is
-	// first in the queue, which is the unit instead when it has waited long.
-	unit  []float64
-	of    waiter
-	first waiter
+	// unit is the smallest waiting task or gang, and unitID its id; nil if nothing waits. first is the
+	// first one in the queue. It is the unit instead when it has waited long.
+	unit   []float64
+	unitID string
+	first  waiter
 	// saves means that unit is first. pauses means that the user begins nothing for now: it saves for
 	// its unit, or that of another user has its turn.
 	saves, pauses bool
@@ -71,7 +72,7 @@ type user struct {
 
 // census takes a census.
 func (p FairShare) census(s *esl.State) *census {
-	c := &census{s: s, over: p.over(), byPath: make(map[string]*user), asked: make(map[*types.Request][]float64)}
+	c := &census{s: s, over: p.over(), byPath: make(map[string]*user), asked: make(map[*types.Request][]float64), memory: esl.Remember(s, newMemory)}
 	c.rooms, c.ids = taskset.Numbered(s, roomsAtOnce)
 	c.gangs = c.waitingGangs()
 	referring := s.Referring()
@@ -84,20 +85,15 @@ func (p FairShare) census(s *esl.State) *census {
 	}
 	slices.SortFunc(c.users, func(a, b *user) int { return strings.Compare(a.path, b.path) })
 	c.capacity = c.total()
+	window := c.window()
 	for _, u := range c.users {
-		if c.saves(u) {
-			u.unit, u.of, u.saves = u.first.asks, u.first, true
+		if u.first.asks != nil && c.since(u.first.submitted) >= window && c.covers(c.capacity, u.first.asks) {
+			u.unit, u.unitID, u.saves = u.first.asks, u.first.id, true
 		}
 	}
 	c.forget()
 	c.tree = c.grow(p.team())
 	return c
-}
-
-// saves reports whether the first task or gang of a user has waited so long that smaller ones pass it no
-// more.
-func (c *census) saves(u *user) bool {
-	return u.first.asks != nil && c.since(u.first.submitted) >= c.window() && c.covers(c.capacity, u.first.asks)
 }
 
 func (c *census) waitingGangs() map[string][]*cluster.Reservation {
@@ -220,12 +216,12 @@ func (c *census) wait(u *user, x waiter) {
 		u.waits[r] += a
 	}
 	if u.unit == nil || smaller(x.asks, u.unit) {
-		u.unit, u.of = x.asks, x
+		u.unit, u.unitID = x.asks, x.id
 	}
 	if u.oldest == 0 || x.submitted < u.oldest {
 		u.oldest = x.submitted
 	}
-	is, claimed := c.memory().claims[x.id]
+	is, claimed := c.memory.claims[x.id]
 	if claimed {
 		is.waits = true
 	}

@@ -292,7 +292,7 @@ func (p FairShare) Next(s *esl.State) esl.Plan {
 	if plan := p.makeRoom(c); len(plan.Reserve)+len(plan.Unreserve) > 0 {
 		return plan
 	}
-	plan := esl.Plan{Set: c.sets(c.limits(targets))}
+	plan := esl.Plan{Set: c.sets(targets)}
 	if len(plan.Set) < s.MaxChanges() {
 		plan.Set = append(plan.Set, p.unused(c)...)
 	}

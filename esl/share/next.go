@@ -1,7 +1,6 @@
 package share
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -36,18 +35,6 @@ func (c *census) targets() map[*user][]float64 {
 	return out
 }
 
-// limits returns the capacities of pools for targets. Those of a user that pauses are empty: another
-// task would take what becomes free before a smaller pool is written.
-func (c *census) limits(targets map[*user][]float64) map[*user][]float64 {
-	out := maps.Clone(targets)
-	for _, u := range c.users {
-		if u.pauses {
-			out[u] = make([]float64, len(c.over))
-		}
-	}
-	return out
-}
-
 // units returns for how many units an amount is enough.
 func units(amount, unit []float64) float64 {
 	n := math.Inf(1)
@@ -73,14 +60,19 @@ func (u *user) has(n float64) bool {
 func (c *census) sets(targets map[*user][]float64) []controlplane.Resource {
 	var lower, raise []controlplane.Resource
 	for _, u := range c.users {
-		if c.fits(u, targets[u]) {
+		target := targets[u]
+		if u.pauses {
+			// A smaller pool is not enough: another task would take what becomes free before it is written.
+			target = make([]float64, len(c.over))
+		}
+		if c.fits(u, target) {
 			continue
 		}
 		for r, name := range u.pools {
 			if u.cap[r] < 0 && u.demand[r] == 0 {
 				continue
 			}
-			to := types.Quantity(targets[u][r] + tiny*targets[u][r] + tiny)
+			to := types.Quantity(target[r] + tiny*target[r] + tiny)
 			set := controlplane.Resource{Name: name, Capacity: to, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
 			switch {
 			case to < u.cap[r]:

@@ -193,7 +193,7 @@ func (c *census) waitingTask(u *user, t *cluster.Task) (x waitingTask, ok bool) 
 // interval is since when a user has lacked capacity, and when that was last seen.
 type interval struct{ since, seen time.Time }
 
-// memory is what the policy remembers while a program runs it. Another program begins anew.
+// memory is what a program remembers while it runs the policy. The next program begins without it.
 type memory struct {
 	// lacks is since when users lack capacity, by path.
 	lacks map[string]interval
@@ -201,14 +201,12 @@ type memory struct {
 	claims map[string]*claim
 }
 
-func (c *census) memory() *memory {
-	return esl.Remember(c.s, func() *memory { return &memory{make(map[string]interval), make(map[string]*claim)} })
-}
+func newMemory() *memory { return &memory{make(map[string]interval), make(map[string]*claim)} }
 
 // intervals returns since when users have lacked capacity. A gap up to roomAfter does not end an
 // interval: one task may be placed, and another one wait by the next call.
 func (c *census) intervals(seekers []waitingTask) map[string]interval {
-	known := c.memory().lacks
+	known := c.memory.lacks
 	for _, x := range seekers {
 		was, ok := known[x.u.path]
 		if !ok || c.s.Now.Sub(was.seen) > roomAfter {

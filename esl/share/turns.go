@@ -70,8 +70,8 @@ func (x *rounding) grow(target, left []float64) {
 	}
 }
 
-// wait has the user begin nothing more, and adds what it would have had for that to left.
-func (x *rounding) wait(left []float64) {
+// pause lets the user begin nothing more, and adds what it would have had for that to left.
+func (x *rounding) pause(left []float64) {
 	before := x.kept
 	x.n, x.u.pauses = 0, true
 	x.keep()
@@ -83,10 +83,10 @@ func (x *rounding) wait(left []float64) {
 // whole rounds shares to whole tasks: down, and then up for the users that are furthest behind. So
 // capacity too small for a task of each of several users is enough for one of them.
 //
-// A task or gang that is larger than the share of its user has its turn when nobody is further behind than
-// the user, and that as far as the mean task is long. From then on nobody begins another task, until there
-// is capacity for it: so the user has its share over time. Smaller tasks of the user pass it until it has
-// waited for the window. Then the user begins nothing else, and so falls behind.
+// A task or gang may be larger than the share of its user. It has its turn when no user is further behind
+// than that one, and the user is behind by at least the length of the mean task. Then all users pause until
+// there is capacity for it. So the user has its share over time. Smaller tasks of the user pass it until it
+// has waited for the window. Then the user begins nothing else, and so falls behind.
 func (c *census) whole(targets map[*user][]float64, spare []float64) {
 	left, wanted := slices.Clone(spare), make([]float64, len(c.over))
 	var who []*user
@@ -121,16 +121,16 @@ func (c *census) whole(targets map[*user][]float64, spare []float64) {
 				o.pauses = true
 			}
 			for _, o := range who[1:] {
-				of[o].wait(left)
+				of[o].pause(left)
 			}
 			if c.covers(left, x.more()) {
 				x.grow(targets[u], left)
 			} else {
-				x.wait(left)
+				x.pause(left)
 			}
 			return
 		case u.saves:
-			x.wait(left)
+			x.pause(left)
 		}
 	}
 }
@@ -146,10 +146,10 @@ func (c *census) claims(u *user) bool {
 	for _, o := range c.users {
 		add(free, o.held, -1)
 	}
-	is := c.memory().claims[u.of.id]
+	is := c.memory.claims[u.unitID]
 	if is == nil {
 		is = &claim{begun: c.s.Now, waits: true}
-		c.memory().claims[u.of.id] = is
+		c.memory.claims[u.unitID] = is
 	}
 	switch enough := c.covers(free, u.unit); {
 	case is.vain():
@@ -170,18 +170,18 @@ func (c *census) claims(u *user) bool {
 type claim struct {
 	// begun is when the others paused; since is since when there is capacity, zero if there is none.
 	begun, since time.Time
-	// until is how long the others go on after they have paused in vain; zero if they have not.
+	// until is when others may pause for it again, after a pause without effect; zero without one.
 	until time.Time
 	// waits reports whether it still waits.
 	waits bool
 }
 
-// vain reports whether others have paused in vain.
+// vain reports whether a pause of others had no effect.
 func (c *claim) vain() bool { return c != nil && !c.until.IsZero() }
 
-// forget removes the claims of what waits no more, and lets those claim again that have rested.
+// forget removes the claims of what no longer waits, and those for which others may pause again.
 func (c *census) forget() {
-	maps.DeleteFunc(c.memory().claims, func(_ string, is *claim) bool {
+	maps.DeleteFunc(c.memory.claims, func(_ string, is *claim) bool {
 		over := !is.waits || is.vain() && !c.s.Now.Before(is.until)
 		is.waits = false
 		return over
@@ -191,7 +191,7 @@ func (c *census) forget() {
 const (
 	// claimHolds is how long others pause once there is capacity.
 	claimHolds = 30 * time.Second
-	// claimRests is how many windows they go on after they have paused in vain.
+	// claimRests is the number of windows from a pause without effect to the next one.
 	claimRests = 5
 )
 

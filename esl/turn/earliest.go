@@ -1,8 +1,6 @@
 package turn
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -10,7 +8,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
-	"github.com/escher-sched/escher/types"
 )
 
 // EarliestDeadline puts jobs first whose deadline is close: a waiting task or gang queues as if its
@@ -47,12 +44,12 @@ func (EarliestDeadline) Apply(g *esl.Group) error {
 const relaxed = 24 * time.Hour
 
 // Next ends waiting tasks that can no longer meet their deadline, and raises the others.
-func (p EarliestDeadline) Next(s *esl.State) esl.Plan {
-	late, again := p.late(s)
-	if len(late) > 0 {
-		return esl.Plan{Stop: late, Reason: "they cannot meet their deadlines any more"}
+func (EarliestDeadline) Next(s *esl.State) esl.Plan {
+	ended, again := late(s)
+	if len(ended) > 0 {
+		return esl.Plan{Stop: ended, Reason: "they cannot meet their deadlines any more"}
 	}
-	plan := raise(s, "their deadlines are close", func(w taskset.Wish) (int, time.Duration) { return level(p.slack(s, w)) })
+	plan := raise(s, "their deadlines are close", func(w taskset.Wish) (int, time.Duration) { return level(slack(s, w)) })
 	if !again.IsZero() {
 		plan.RequeueAfter = taskset.Earliest(again, plan.RequeueAfter)
 	}
@@ -61,10 +58,11 @@ func (p EarliestDeadline) Next(s *esl.State) esl.Plan {
 
 // late returns how to end the waiting tasks that cannot meet their deadline, and when the next one
 // will not be able to.
-func (p EarliestDeadline) late(s *esl.State) (late []esl.Stop, again time.Time) {
+func late(s *esl.State) (late []esl.Stop, again time.Time) {
 	for _, t := range s.Members() {
-		if !taskset.IsWaiting(t) || t.Info.V.Deadline == 0 || t.Info.V.MaxRun == 0 || t.Status.V != nil && t.Status.V.Bound != 0 || granted(s, t) {
-			continue // what has run may have saved its work, or ends by its deadline
+		begun := t.Status.V != nil && t.Status.V.Bound != 0 // it may have saved its work, and need less
+		if !taskset.IsWaiting(t) || begun || t.Info.V.Deadline == 0 || t.Info.V.MaxRun == 0 || taskset.HasGrant(s, t) {
+			continue
 		}
 		switch begin := latest(t); {
 		case s.Now.Before(begin):
@@ -78,25 +76,16 @@ func (p EarliestDeadline) late(s *esl.State) (late []esl.Stop, again time.Time) 
 	return late, again
 }
 
-// granted reports whether a task draws on a reservation that has been granted.
-func granted(s *esl.State, t *cluster.Task) bool {
-	return slices.ContainsFunc(t.Info.V.Requests, func(x types.Request) bool {
-		_, id, scoped := strings.Cut(x.Name, "@")
-		r := s.Reservation(id)
-		return scoped && r != nil && r.Grant.V != nil && r.Grant.V.Phase == types.Granted
-	})
-}
-
 // latest returns when a task with a deadline must begin at the latest.
 func latest(t *cluster.Task) time.Time {
 	return time.Unix(0, t.Info.V.Deadline).Add(-t.Info.V.MaxRun)
 }
 
-// slack returns the time until what waits must begin; relaxed if it has no deadline.
-func (EarliestDeadline) slack(s *esl.State, w taskset.Wish) time.Duration {
+// slack returns the time until what waits must begin.
+func slack(s *esl.State, w taskset.Wish) time.Duration {
 	least := relaxed
-	for _, t := range s.Members() {
-		if taskset.IsWaiting(t) && t.Info.V.Deadline != 0 && (w.Reservation || t.ID.ID == w.ID) {
+	for _, t := range tasksOf(s, w) {
+		if t.Info.V.Deadline != 0 {
 			least = min(least, latest(t).Sub(s.Now))
 		}
 	}
@@ -112,11 +101,11 @@ func level(slack time.Duration) (level int, next time.Duration) {
 }
 
 // Why tells the raised priority of a task.
-func (p EarliestDeadline) Why(s *esl.State, task string) why.Reason {
+func (EarliestDeadline) Why(s *esl.State, task string) why.Reason {
 	w, ok := waits(s, task)
 	if !ok {
 		return why.Reason{}
 	}
 	return why.Say(why.Order, "earliest-deadline: it must begin within %s, and comes as if its priority were %d instead of %d",
-		why.InWords(max(0, p.slack(s, w))), w.Priority+w.Raised, w.Priority)
+		why.InWords(max(0, slack(s, w))), w.Priority+w.Raised, w.Priority)
 }

@@ -23,9 +23,6 @@ func raise(s *esl.State, reason string, level func(w taskset.Wish) (by int, next
 		if next > 0 {
 			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(next))
 		}
-		if by == w.Raised-1 {
-			continue // the mean run of tasks may move to and fro around a level
-		}
 		if by != w.Raised && len(plan.Raise) < taskset.AtOnce {
 			plan.Raise = append(plan.Raise, esl.Raise{ID: w.ID, Reservation: w.Reservation, By: by})
 		}
@@ -58,24 +55,21 @@ func behindAny(s *esl.State, ways [][]types.Bundle) (closed bool, since int64) {
 	return closed, since
 }
 
-// longestRun returns the longest run limit of the tasks of the job that have not ended, or that of one
-// task if it draws on no reservation; 0 if one of them has none.
-func longestRun(s *esl.State, w taskset.Wish) time.Duration {
+// tasksOf returns the tasks that wait as one: a task, or with a reservation all waiting tasks of the job.
+func tasksOf(s *esl.State, w taskset.Wish) []*cluster.Task {
 	if !w.Reservation {
-		if t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: w.ID}); t != nil && t.Info.V != nil {
-			return t.Info.V.MaxRun
-		}
-		return 0
+		return []*cluster.Task{s.View.Task(cluster.ID{Namespace: s.Namespace, ID: w.ID})}
 	}
-	var longest time.Duration
-	for _, t := range s.Members() {
-		switch {
-		case t.Info.V == nil || t.Phase().Ended():
-		case t.Info.V.MaxRun == 0:
+	return slices.DeleteFunc(slices.Clone(s.Members()), func(t *cluster.Task) bool { return !taskset.IsWaiting(t) })
+}
+
+// longestRun returns the longest run limit of what waits; 0 if one of the tasks has none.
+func longestRun(s *esl.State, w taskset.Wish) (longest time.Duration) {
+	for _, t := range tasksOf(s, w) {
+		if t.Info.V.MaxRun == 0 {
 			return 0
-		default:
-			longest = max(longest, t.Info.V.MaxRun)
 		}
+		longest = max(longest, t.Info.V.MaxRun)
 	}
 	return longest
 }

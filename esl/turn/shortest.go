@@ -11,11 +11,11 @@ import (
 )
 
 // Shortest puts short jobs before long ones: a waiting task or gang queues as if its priority were one
-// higher for each time that its length can be halved, from a week on. A length is the limit of the run
-// time, which Escher enforces, so nobody gains by a wrong one.
+// higher for each time that its length can be halved, from a week on. The length is the limit of the run
+// time. Escher enforces that limit, and so a length that is too short is of no use.
 //
 // A job counts as half as long after each Every of waiting. So a job that is half as long as another one
-// begins first only if it comes less than Every later, and nobody waits forever behind shorter jobs.
+// begins first only if it comes less than Every later. No job waits forever behind shorter ones.
 type Shortest struct {
 	// Unknown is the length of a task without a limit of its run time; 0 means the mean of the tasks
 	// that have ended.
