@@ -16,9 +16,10 @@ crashed=$(awk -F'\t' '
 ' "$log")
 [ -n "$crashed" ] && [ "$failed" -eq "$(wc -l <<<"$crashed")" ] || exit "$status"
 printf '\nThe race detector ended these, not a test: once more\n%s\n' "$crashed"
+module=$(go list -m)
 args=()
 for a in "$@"; do
-  case $a in ./*) ;; *) args+=("$a") ;; esac
+  case $a in ./* | "$module"*) ;; *) args+=("$a") ;; esac
 done
 # shellcheck disable=SC2086 # one word for each package
 exec go test "${args[@]}" $crashed
