@@ -299,7 +299,7 @@ func send(s *Seen, r *types.Report, reason string) Action {
 // exitOf returns the report of a known end.
 func exitOf(d *Desired, s *Seen, exit *Exit) *types.Report {
 	r := &types.Report{
-		ExitCode: exit.Code, Reason: exitReason(d, exit),
+		ExitCode: exit.Code, Reason: exitReason(d, exit), Used: types.UsedOf(exit.CPU, exit.At.Sub(s.began()), exit.Memory),
 		// A process that ended by itself counts by its exit code, unless the stop alone kept it
 		// from a restart, or it was warned of the stop.
 		Stopped: s.Cause == Stopped || s.Failed == nil && d.Stop != nil && (restarts(d, s) || !s.Warned.IsZero()),

@@ -301,7 +301,9 @@ type Exit struct {
 	At time.Time
 	// Reason is why it never ran, if so.
 	Reason string
-	// Lost reports whether the process has ended and the runtime does not know how. Code and Reason
-	// say so.
+	// Lost reports whether it is not known how it ended. Code and Reason say so.
 	Lost bool
+	// CPU is the processor time of the process, and Memory its peak in bytes; 0 means not known.
+	CPU    time.Duration
+	Memory int64
 }

@@ -1,10 +1,6 @@
 package nodeagent
 
-import (
-	"time"
-
-	"github.com/escher-sched/escher/types"
-)
+import "time"
 
 // Workload is an attempt with a running container, its devices and its start time.
 type Workload struct {
@@ -22,16 +18,12 @@ func (a *Agent) Workloads() map[string]Workload {
 	out := make(map[string]Workload)
 	for id, t := range a.tasks {
 		if t.seen.Container == Running {
-			out[id] = Workload{Attempt: t.attempt, Devices: heldDevices(t.binding), Started: t.seen.Started}
+			w := Workload{Attempt: t.attempt, Started: t.seen.Started}
+			if t.binding != nil {
+				w.Devices = devicesOf(t.binding)
+			}
+			out[id] = w
 		}
 	}
 	return out
-}
-
-// heldDevices returns the devices of a binding; a nil binding holds none.
-func heldDevices(b *types.Binding) []string {
-	if b == nil {
-		return nil
-	}
-	return devicesOf(b)
 }

@@ -105,6 +105,8 @@ type Report struct {
 	Restarts int
 	// Delay is the wait between Ended and the last restart.
 	Delay time.Duration
+	// Used is what the process used, once it has ended; zero if that is not known.
+	Used Used
 	// Health is the result of the checks of a running process; empty if it has none. Reason says
 	// why it is unhealthy.
 	Health Health
@@ -124,6 +126,31 @@ func (r *Report) fields(w *wire) {
 	integer(w, 12, &r.Delay)
 	text(w, 13, &r.Cause)
 	text(w, 20, &r.Health)
+	integer(w, 21, &r.Used.CPU)
+	integer(w, 22, &r.Used.Memory)
+}
+
+// Used is what a process used from its start to its end. 0 means that it is not known.
+type Used struct {
+	// CPU is the mean, in thousandths of a processor. Memory is the peak of the working set, in
+	// bytes: without files that can be dropped at once.
+	CPU, Memory Quantity
+}
+
+// UsedOf returns what a process used that had so much processor time over its life, and that peak of
+// memory in bytes.
+func UsedOf(cpu, over time.Duration, memory int64) Used {
+	u := Used{Memory: max(0, min(Quantity(memory), MaxQuantity))}
+	if cpu > 0 && over > 0 {
+		// At least one: it has used some.
+		u.CPU = max(1, min(Quantity(1000*cpu.Seconds()/over.Seconds()), MaxQuantity))
+	}
+	return u
+}
+
+func (u *Used) validate(p *problems) {
+	within(p, "used cpu", u.CPU, 0, MaxQuantity)
+	within(p, "used memory", u.Memory, 0, MaxQuantity)
 }
 
 // Cause is why an attempt ended or a task failed, for programs that decide by it.
@@ -178,6 +205,8 @@ type Status struct {
 	Retry int64
 	// Health is the last reported health while the task runs; empty if it has no checks.
 	Health Health
+	// Used is what this attempt used, once it has ended; zero if that is not known.
+	Used Used
 }
 
 func (s *Status) fields(w *wire) {
@@ -195,6 +224,8 @@ func (s *Status) fields(w *wire) {
 	integer(w, 13, &s.Retry)
 	text(w, 14, &s.Cause)
 	text(w, 20, &s.Health)
+	integer(w, 21, &s.Used.CPU)
+	integer(w, 22, &s.Used.Memory)
 }
 
 // Leader is the holder of a role, or a live scheduler.

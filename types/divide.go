@@ -50,6 +50,7 @@ func (o *OwnOfTask) Validate() error {
 type OwnOfStatus struct {
 	Node                  []byte
 	Bound, Started, Ended int64
+	Used                  Used
 }
 
 // Divide is like OwnOfTask.Divide.
@@ -66,7 +67,7 @@ func (o *OwnOfStatus) Divide(value, rest []byte) ([]byte, error) {
 		case f.integer(7):
 			o.Ended = int64(f.varint)
 		default:
-			return false
+			return o.Used.divide(f)
 		}
 		return true
 	})
@@ -77,6 +78,7 @@ func (o *OwnOfStatus) Validate() error {
 	var p problems
 	p.bytes("node", o.Node)
 	p.moments("bound, started, ended", o.Bound, o.Started, o.Ended)
+	o.Used.validate(&p)
 	return p.err()
 }
 
@@ -108,7 +110,10 @@ func (o *OwnOfBinding) Validate() error {
 }
 
 // OwnOfReport has the fields that distinguish a report from others.
-type OwnOfReport struct{ Binding, Started, Ended int64 }
+type OwnOfReport struct {
+	Binding, Started, Ended int64
+	Used                    Used
+}
 
 // Divide is like OwnOfTask.Divide.
 func (o *OwnOfReport) Divide(value, rest []byte) ([]byte, error) {
@@ -122,7 +127,7 @@ func (o *OwnOfReport) Divide(value, rest []byte) ([]byte, error) {
 		case f.integer(5):
 			o.Ended = int64(f.varint)
 		default:
-			return false
+			return o.Used.divide(f)
 		}
 		return true
 	})
@@ -133,7 +138,21 @@ func (o *OwnOfReport) Validate() error {
 	var p problems
 	p.revisions("binding", o.Binding)
 	p.moments("started, ended", o.Started, o.Ended)
+	o.Used.validate(&p)
 	return p.err()
+}
+
+// divide reads a field of a status or a report; false if it is none of these.
+func (u *Used) divide(f field) bool {
+	switch {
+	case f.integer(21):
+		u.CPU = Quantity(f.varint)
+	case f.integer(22):
+		u.Memory = Quantity(f.varint)
+	default:
+		return false
+	}
+	return true
 }
 
 // bytes checks an optional name, without a copy of a valid one.

@@ -26,7 +26,7 @@ func divided(t *testing.T, m Message, value []byte) (Message, error) {
 		var own OwnOfStatus
 		rest, err = own.Divide(value, nil)
 		join = func() {
-			again.Node, again.Bound, again.Started, again.Ended = string(own.Node), own.Bound, own.Started, own.Ended
+			again.Node, again.Bound, again.Started, again.Ended, again.Used = string(own.Node), own.Bound, own.Started, own.Ended, own.Used
 		}
 	case *Binding:
 		var own OwnOfBinding
@@ -35,7 +35,9 @@ func divided(t *testing.T, m Message, value []byte) (Message, error) {
 	case *Report:
 		var own OwnOfReport
 		rest, err = own.Divide(value, nil)
-		join = func() { again.Binding, again.Started, again.Ended = own.Binding, own.Started, own.Ended }
+		join = func() {
+			again.Binding, again.Started, again.Ended, again.Used = own.Binding, own.Started, own.Ended, own.Used
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -71,6 +71,9 @@ func TestDividedIsValidated(t *testing.T) {
 		"report, binding":         {report(Report{Binding: -3}), false, true},
 		"report, started":         {report(Report{Started: -1}), false, true},
 		"report, ended":           {report(Report{Ended: MaxMoment + 1}), false, true},
+		"status, used":            {status(Status{Used: Used{CPU: MaxQuantity, Memory: MaxQuantity}}), true, true},
+		"status, used cpu":        {status(Status{Used: Used{CPU: -1}}), false, true},
+		"report, used memory":     {report(Report{Used: Used{Memory: MaxQuantity + 1}}), false, true},
 		"report, health":          {report(Report{Health: "fine"}), true, false},
 	} {
 		value := Encode(7, c.m)

@@ -408,6 +408,7 @@ func (r *Report) Validate() error {
 	p.text("image", r.Image, MaxImage)
 	within(&p, "restarts", r.Restarts, 0, MaxCount)
 	p.add(validateDelay("delay", r.Delay))
+	r.Used.validate(&p)
 	oneOf(&p, "health", r.Health, "", HealthStarting, Healthy, Unhealthy)
 	return p.err()
 }
@@ -427,6 +428,7 @@ func (s *Status) Validate() error {
 	within(&p, "restarts", s.Restarts, 0, MaxCount)
 	within(&p, "failures", s.Failures, 0, MaxCount)
 	p.moments("retry", s.Retry)
+	s.Used.validate(&p)
 	oneOf(&p, "health", s.Health, "", HealthStarting, Healthy, Unhealthy)
 	return p.err()
 }

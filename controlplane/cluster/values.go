@@ -49,6 +49,7 @@ type StatusValue struct {
 	*sharedStatus
 	Node                  string
 	Bound, Started, Ended int64
+	Used                  types.Used
 }
 
 // Full returns a complete copy; nil for nil.
@@ -57,7 +58,7 @@ func (v *StatusValue) Full() *types.Status {
 		return nil
 	}
 	s := *v.sharedStatus
-	s.Node, s.Bound, s.Started, s.Ended = v.Node, v.Bound, v.Started, v.Ended
+	s.Node, s.Bound, s.Started, s.Ended, s.Used = v.Node, v.Bound, v.Started, v.Ended, v.Used
 	return &s
 }
 
@@ -83,6 +84,7 @@ type ReportValue struct {
 	types.NoMessage
 	*sharedReport
 	Binding, Started, Ended int64
+	Used                    types.Used
 }
 
 // Full returns a complete copy; nil for nil.
@@ -91,7 +93,7 @@ func (v *ReportValue) Full() *types.Report {
 		return nil
 	}
 	r := *v.sharedReport
-	r.Binding, r.Started, r.Ended = v.Binding, v.Started, v.Ended
+	r.Binding, r.Started, r.Ended, r.Used = v.Binding, v.Started, v.Ended, v.Used
 	return &r
 }
 
@@ -226,7 +228,7 @@ func (v *View) readStatus(value []byte) (*StatusValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &StatusValue{sharedStatus: shared, Bound: own.Bound, Started: own.Started, Ended: own.Ended}
+	s := &StatusValue{sharedStatus: shared, Bound: own.Bound, Started: own.Started, Ended: own.Ended, Used: own.Used}
 	if n := v.Nodes[string(own.Node)]; n != nil {
 		s.Node = n.Name
 	} else {
@@ -250,5 +252,5 @@ func (v *View) readReport(value []byte) (*ReportValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ReportValue{sharedReport: shared, Binding: own.Binding, Started: own.Started, Ended: own.Ended}, nil
+	return &ReportValue{sharedReport: shared, Binding: own.Binding, Started: own.Started, Ended: own.Ended, Used: own.Used}, nil
 }

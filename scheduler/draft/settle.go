@@ -153,7 +153,7 @@ func pinned(s *cluster.StatusValue, r *cluster.ReportValue) string {
 
 // ending is the status that follows from an exit.
 func ending(b *cluster.BindingValue, r *cluster.ReportValue) *types.Status {
-	s := &types.Status{Started: r.Started, Ended: r.Ended, ExitCode: r.ExitCode, Reason: r.Reason, Cause: r.Cause, Restarts: r.Restarts}
+	s := &types.Status{Started: r.Started, Ended: r.Ended, ExitCode: r.ExitCode, Reason: r.Reason, Cause: r.Cause, Restarts: r.Restarts, Used: r.Used}
 	switch {
 	case r.Fenced:
 		s.Phase = types.Pending

@@ -107,6 +107,8 @@ type Runtime struct {
 	control control
 	// counters reads the resource usage of containers.
 	counters cgroup.Reader
+	// peaks are the highest samples of memory.
+	peaks peaks
 
 	templates templates
 	outputs   outputs

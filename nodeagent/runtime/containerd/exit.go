@@ -44,6 +44,7 @@ func (r *Runtime) exit(ctx context.Context, id string, status uint32, at time.Ti
 	if e.Code != 0 {
 		e.OOMKilled = r.oomKills(ctx, id) > 0
 	}
+	r.used(id, &e)
 	return e
 }
 

@@ -90,6 +90,7 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 	if err != nil && !errdefs.IsNotFound(err) {
 		return classify(err, "remove container %s", id)
 	}
+	r.peaks.forget(id)
 	return nil
 }
 

@@ -44,6 +44,11 @@ func testUsageOfCPU(b *bench) {
 		b.Errorf("it uses %+v, want its processes", s)
 	}
 	b.must(b.Signal(b.ctx(), c.ID, syscall.SIGKILL))
+	exit, err := b.Wait(b.ctx(), c.ID)
+	b.must(err)
+	if exit.CPU < s.CPU.Used || exit.CPU > time.Minute {
+		b.Errorf("its exit says %s, want at least %s", exit.CPU, s.CPU.Used)
+	}
 }
 
 func testUsageOfMemory(b *bench) {
@@ -53,6 +58,12 @@ func testUsageOfMemory(b *bench) {
 	s := b.untilUsed(c, func(s cgroup.Stat) bool { return s.Memory != nil && s.Memory.RSS >= 24<<20 })
 	if m := s.Memory; m.Limit != 64<<20 || m.WorkingSet < 24<<20 || m.Peak < m.WorkingSet || m.Peak > m.Limit || m.OOMKills != 0 {
 		b.Errorf("it uses %+v, want 24 MiB of 64", *m)
+	}
+	b.must(b.Signal(b.ctx(), c.ID, syscall.SIGKILL))
+	exit, err := b.Wait(b.ctx(), c.ID)
+	b.must(err)
+	if exit.Memory < 24<<20 || exit.Memory > s.Memory.Peak {
+		b.Errorf("its exit says %d bytes, want 24 MiB", exit.Memory)
 	}
 }
 

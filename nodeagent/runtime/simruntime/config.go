@@ -23,6 +23,9 @@ type Behaviour struct {
 	Code int
 	// OOMKilled reports whether the kernel kills it for lack of memory.
 	OOMKilled bool
+	// MilliCPU is what it uses all the time, in thousandths of a processor, and Memory its peak in
+	// bytes.
+	MilliCPU, Memory int64
 	// StopAfter is the time from SIGTERM, SIGINT or its stop signal to its end.
 	StopAfter time.Duration
 	// StopCode is its exit code then.

@@ -285,6 +285,7 @@ func (r *Runtime) end(k *container, exit nodeagent.Exit) {
 	}
 	if k.seen.Exit == nil {
 		exit.At = r.conf.Now()
+		exit.CPU, exit.Memory = exit.At.Sub(k.seen.Started)*time.Duration(k.behaviour.MilliCPU)/1000, k.behaviour.Memory
 		k.seen.Exit, k.seen.Running = &exit, false
 		close(k.ended)
 	}
