@@ -69,6 +69,9 @@ const (
 	Provided Kind = "provided"
 	// Statuses: /escher/status/<ns>/<id> → types.Status. Scheduler.
 	Statuses Kind = "status"
+	// Histories: /escher/history/<ns>/<name> → types.History, of the past runs of the jobs
+	// of that name. Server.
+	Histories Kind = "history"
 	// Schedulers: /escher/schedulers/<name> → types.Leader, on a lease.
 	// Scheduler.
 	Schedulers Kind = "schedulers"
@@ -89,7 +92,8 @@ type Key struct {
 	Kind      Kind
 	Node      string
 	Namespace string
-	// ID is the id of a task, job, session, reservation, spec, scheduler, role or system value.
+	// ID is the id of a task, job, session, reservation, spec, scheduler, role or system value, or the
+	// name of a history.
 	ID string
 	// Name is the name of a resource.
 	Name string
@@ -197,6 +201,9 @@ func ProvidedKey(ns, name, node string) string { return join(Provided, ns, name,
 // StatusKey is the key of the status of a task.
 func StatusKey(ns, id string) string { return join(Statuses, ns, id) }
 
+// HistoryKey is the key of the past runs of the jobs of a name.
+func HistoryKey(ns, name string) string { return join(Histories, ns, name) }
+
 // SchedulerKey is the key of a live scheduler.
 func SchedulerKey(name string) string { return join(Schedulers, name) }
 
@@ -270,7 +277,7 @@ func (k Key) fill(seg [4]string, n int) (Key, bool) {
 	case Schedulers, Leaders, System:
 		k.ID = seg[0]
 		return k, n == 1
-	case Sessions, Specs, Tasks, Jobs, Reservations, Policies, Grants, Statuses:
+	case Sessions, Specs, Tasks, Jobs, Reservations, Policies, Grants, Statuses, Histories:
 		k.Namespace, k.ID = seg[0], seg[1]
 		return k, n == 2
 	case Resources:

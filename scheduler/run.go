@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,13 +149,13 @@ func (a answer) overtook() bool {
 	return a.err == nil && !a.res.Committed && a.res.Read == nil && a.draft.follows
 }
 
-// watch passes changes to the loop. It omits specs: they are large, and a scheduler does not use
-// them.
+// watch passes changes to the loop. It omits what a scheduler does not use: specs, which are large,
+// and histories.
 func (r *runner) watch(ctx context.Context) error {
-	specs := controlplane.Prefix(controlplane.Specs)
+	specs, histories := controlplane.Prefix(controlplane.Specs), controlplane.Prefix(controlplane.Histories)
 	opts := controlplane.ListWatchOptions{
 		Prefix: controlplane.Root, Log: r.log, Parts: true,
-		Skip: func(key string) bool { return len(key) > len(specs) && key[:len(specs)] == specs },
+		Skip: func(key string) bool { return strings.HasPrefix(key, specs) || strings.HasPrefix(key, histories) },
 	}
 	if beat := r.core.cfg.Beat; beat != nil {
 		opts.Heard = func() { beat(true) }

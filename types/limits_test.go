@@ -109,7 +109,7 @@ func TestEverythingIsBounded(t *testing.T) {
 
 // isRevision reports whether a field is a revision of etcd.
 func isRevision(path string) bool {
-	for _, end := range []string{"Session", ".Binding", ".Reservation", "Grant.Task"} {
+	for _, end := range []string{"Session", ".Binding", ".Reservation", "Grant.Task", "History.Through"} {
 		if strings.HasSuffix(path, end) {
 			return true
 		}

@@ -48,6 +48,8 @@ func NewMessage(k controlplane.Key) types.Message {
 		return new(types.Provided)
 	case controlplane.Statuses:
 		return new(types.Status)
+	case controlplane.Histories:
+		return new(types.History)
 	case controlplane.Schedulers, controlplane.Leaders:
 		return new(types.Leader)
 	}

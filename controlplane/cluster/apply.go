@@ -100,6 +100,8 @@ func (v *View) apply(k controlplane.Key, e change) (bool, error) {
 		return v.applyReservation(id, func(r *Reservation) (bool, error) { return update(&r.Info, e) })
 	case controlplane.Policies:
 		return updateIn(v.Policies, id, e)
+	case controlplane.Histories:
+		return updateIn(v.Histories, id, e)
 	case controlplane.Grants:
 		return v.applyGrant(id, e)
 	case controlplane.Allocated:

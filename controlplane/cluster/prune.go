@@ -79,6 +79,9 @@ func (v *View) others(f func(key string)) {
 	for id := range v.Policies {
 		f(controlplane.PoliciesKey(id.Namespace, id.ID))
 	}
+	for id := range v.Histories {
+		f(controlplane.HistoryKey(id.Namespace, id.ID))
+	}
 	for id := range v.Sessions {
 		f(controlplane.SessionKey(id.Namespace, id.ID))
 	}

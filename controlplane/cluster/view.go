@@ -68,7 +68,9 @@ type View struct {
 	Reservations map[ID]*Reservation
 	// Policies are the policies of jobs, and shared ones by their own ids.
 	Policies map[ID]*Cell[types.Policies]
-	Pools    map[types.ResourceID]*Pool
+	// Histories are the past runs of the jobs of a namespace and a name.
+	Histories map[ID]*Cell[types.History]
+	Pools     map[types.ResourceID]*Pool
 	// Everywhere are the resources on every node that a selector matches.
 	Everywhere map[types.ResourceID]*Cell[types.Resource]
 	Schedulers map[string]*Cell[types.Leader]
@@ -184,6 +186,7 @@ func New() *View {
 		Namespaces:   make(map[string]*Cell[types.Namespace]),
 		Reservations: make(map[ID]*Reservation),
 		Policies:     make(map[ID]*Cell[types.Policies]),
+		Histories:    make(map[ID]*Cell[types.History]),
 		Pools:        make(map[types.ResourceID]*Pool),
 		Everywhere:   make(map[types.ResourceID]*Cell[types.Resource]),
 		Schedulers:   make(map[string]*Cell[types.Leader]),

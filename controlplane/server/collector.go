@@ -84,7 +84,7 @@ func NewCollector(store controlplane.Store, maint controlplane.Maintenance, poli
 // their names now and then.
 func followed() []controlplane.Kind {
 	return []controlplane.Kind{
-		controlplane.Admissions, controlplane.Alive, controlplane.Jobs, controlplane.Namespaces, controlplane.Policies, controlplane.Provided, controlplane.Reservations,
+		controlplane.Admissions, controlplane.Alive, controlplane.Histories, controlplane.Jobs, controlplane.Namespaces, controlplane.Policies, controlplane.Provided, controlplane.Reservations,
 		controlplane.Resources, controlplane.Sessions, controlplane.Statuses, controlplane.System,
 		controlplane.Tasks,
 	}

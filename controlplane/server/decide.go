@@ -46,6 +46,8 @@ const (
 	room         why = "there is room again"
 	overBudget   why = "a namespace is over its budget"
 	inBudget     why = "a namespace is within its budget again"
+	counted      why = "runs have ended"
+	oldRuns      why = "its runs are long ago, or the namespace has too many histories"
 )
 
 // pass is one pass over the index, which decides what is due.
@@ -76,7 +78,7 @@ type pass struct {
 // decide returns the due steps, in any order. more reports whether others may be due. It returns no
 // step twice, unless its subject changes or is requeued.
 func (l *pass) decide() (steps []step, more bool) {
-	for _, collect := range []func(){l.admit, l.budgets, l.outlivedDependents, l.emptyJobs, l.orphaned, l.leftTasks, l.unusedSpecs, l.endedTasks} {
+	for _, collect := range []func(){l.admit, l.budgets, l.outlivedDependents, l.emptyJobs, l.orphaned, l.leftTasks, l.unusedSpecs, l.countRuns, l.endedTasks} {
 		if l.contain(collect); l.enough() {
 			return l.steps, true
 		}

@@ -49,6 +49,8 @@ type index struct {
 	unsized []*spec
 	// changed lists namespaces whose usage, budget or admission changed.
 	changed []*namespaceState
+	// histories are those of past runs.
+	histories histories
 }
 
 // namespaceState is the index of one namespace.
@@ -81,8 +83,9 @@ func newIndex() *index {
 		spaces: make(map[string]*namespaceState), nodes: make(map[string]*node),
 		dependents: make(map[string]*dependent), owned: make(map[owner]map[*dependent]struct{}),
 		empty: make(map[*job]struct{}), incomplete: make(map[*job]struct{}), over: make(map[*session]struct{}),
-		holding: make(map[*job]struct{}),
-		unused:  unusedSpecs{known: make(map[specName]*unusedSpec)},
+		holding:   make(map[*job]struct{}),
+		histories: newHistories(),
+		unused:    unusedSpecs{known: make(map[specName]*unusedSpec)},
 	}
 }
 
@@ -121,6 +124,8 @@ func (x *index) apply(e controlplane.Event, now time.Time) {
 		x.applyDependent(k, e)
 	case controlplane.Namespaces:
 		x.applyNamespace(x.space(k.Namespace), e)
+	case controlplane.Histories:
+		x.applyHistory(k, e)
 	case controlplane.Admissions:
 		x.applyNamespaceAdmission(x.space(k.Namespace), e)
 	case controlplane.System:
@@ -160,6 +165,12 @@ func (x *index) keys(kind controlplane.Kind) iter.Seq[string] {
 		case controlplane.Resources, controlplane.Provided, controlplane.Reservations, controlplane.Policies:
 			for key := range x.dependents {
 				if strings.HasPrefix(key, controlplane.Prefix(kind)) && !yield(key) {
+					return
+				}
+			}
+		case controlplane.Histories:
+			for _, h := range x.histories.known {
+				if h.mod != 0 && !yield(h.key()) {
 					return
 				}
 			}

@@ -18,8 +18,12 @@ type task struct {
 	size, statusSize int32
 	// end is when it ended, in Unix nanoseconds: by its status, or, for a task that never ran, when
 	// its end was first seen.
-	end     int64
-	job     *job
+	end int64
+	job *job
+	// name is that of its history; empty means that of its job. ran is the revision of the status that
+	// last told of a run.
+	name    string
+	ran     int64
 	spec    *spec
 	session *session
 	// at is its index in the endings, or in those of the job that holds it; -1 if it is in neither.
@@ -66,6 +70,8 @@ type job struct {
 	size, tasks, open int
 	// updating reports whether an update may add tasks to it.
 	updating bool
+	// name is that of the present job.
+	name string
 	// since is when the last of these came, while the job is missing.
 	since time.Time
 	asked bool
@@ -159,6 +165,7 @@ func (x *index) intend(t *task, value []byte, now time.Time) {
 		t.job.tasks++
 		t.job.since, t.job.asked = now, false
 	}
+	t.name = x.histories.nameOf(intent)
 	if intent.Spec != "" {
 		t.spec = t.space.spec(intent.Spec)
 		if t.spec.tasks++; t.spec.tasks == 1 {
@@ -221,6 +228,7 @@ func (x *index) applyStatus(s *namespaceState, id string, e controlplane.Event, 
 		// An unreadable status counts as not ended.
 		if types.Decode(e.Value, &status) == nil {
 			x.reach(t, &status, now)
+			x.ran(t, &status)
 		} else {
 			t.stage = runs
 		}
@@ -329,12 +337,12 @@ func (x *index) applyJob(s *namespaceState, id string, e controlplane.Event, now
 	x.measure(s, &j.bytes, e)
 	came := j.mod == 0 && !e.Delete
 	j.asked, j.since = false, now
-	j.mod, j.created, j.size, j.updating = 0, 0, 0, false
+	j.mod, j.created, j.size, j.updating, j.name = 0, 0, 0, false, ""
 	if !e.Delete {
 		j.mod, j.created = e.ModRevision, e.CreateRevision
 		var stored types.Job
 		if types.Decode(e.Value, &stored) == nil {
-			j.size, j.updating = stored.Tasks, stored.Updating
+			j.size, j.updating, j.name = stored.Tasks, stored.Updating, stored.Name
 		}
 	} else {
 		x.release(j, 0)

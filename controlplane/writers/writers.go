@@ -49,6 +49,7 @@ func Table() []Access {
 		{controlplane.Reports, by(Agent), by(Scheduler)},
 		{controlplane.Provided, by(Scheduler), by(Application, Server)},
 		{controlplane.Statuses, by(Scheduler), by(Application, Server)},
+		{controlplane.Histories, by(Server), by(Server)},
 		{controlplane.Schedulers, by(Scheduler), by(Scheduler)},
 		{controlplane.Leaders, by(Server, Scheduler), by(Server, Scheduler)},
 		{controlplane.System, by(Server, Administrator), by(Server)},

@@ -60,6 +60,9 @@ func known(v *cluster.View) map[string]version {
 	for id, c := range v.Policies {
 		add(all, controlplane.PoliciesKey(id.Namespace, id.ID), *c)
 	}
+	for id, c := range v.Histories {
+		add(all, controlplane.HistoryKey(id.Namespace, id.ID), *c)
+	}
 	for ns, c := range v.Namespaces {
 		add(all, controlplane.NamespaceKey(ns), *c)
 	}
