@@ -39,10 +39,15 @@ type Group struct {
 	// Nodes holds the registered nodes by name, for a policy with NeedsNodes.
 	Nodes map[string]*types.Node
 
+	// Histories holds the past runs by the name of the history, for a policy with NeedsHistory.
+	Histories map[string]*types.History
+
 	// policies are those of the job, and stored their stored forms; the rest is of the current one.
 	policies []Policy
 	stored   []types.Policy
 
+	// labels are those of the job.
+	labels  []types.Label
 	label   string
 	kind    string
 	opens   bool // the policy is an opener
@@ -96,6 +101,17 @@ func (g *Group) AskAll(name string, amount types.Quantity) {
 	for i := range g.Tasks {
 		g.Ask(i, name, amount)
 	}
+}
+
+// History returns the past runs of the i-th task; nil if there are none.
+func (g *Group) History(i int) *types.History {
+	return g.Histories[historyName(&g.Tasks[i], g.Name, g.labels)]
+}
+
+// historyName returns the name of the history of a task to submit.
+func historyName(s *controlplane.Submission, job string, labels []types.Label) string {
+	t := types.Task{Job: "named", Labels: types.MergeLabels(labels, s.Task.Labels)}
+	return types.HistoryName(&t, job)
 }
 
 // Either adds alternatives to the i-th task: each combination of an existing and a new one becomes

@@ -26,6 +26,9 @@ type follower interface{ Follows() []string }
 // refuses a group because of them with Precondition.
 type nodesNeeder interface{ NeedsNodes() bool }
 
+// historyNeeder is a Policy whose Apply depends on past runs: see Group.History.
+type historyNeeder interface{ NeedsHistory() bool }
+
 // Triggers are the changes outside its job after which Next of a policy is called.
 type Triggers struct {
 	// Any reports whether all changes of the cluster count.

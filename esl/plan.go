@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
 )
 
 // Plan holds the changes that a policy wants now, all or none, in one transaction. Its condition is
@@ -20,6 +21,7 @@ type Plan struct {
 	Stop      []Stop
 	Evict     []Evict
 	Raise     []Raise
+	Request   []Request
 	// Whole forbids to carry out the plan in part.
 	Whole bool
 	// If holds further objects that must not have changed.
@@ -52,9 +54,15 @@ type Raise struct {
 	By          int
 }
 
+// Request changes what a waiting task requests: see controlplane.Transaction.Request.
+type Request struct {
+	Task     string
+	Requests types.Requests
+}
+
 // Nothing reports whether the plan has no changes.
 func (p *Plan) Nothing() bool {
-	return len(p.Set)+len(p.Reserve)+len(p.Unreserve)+len(p.Stop)+len(p.Evict)+len(p.Raise) == 0
+	return len(p.Set)+len(p.Reserve)+len(p.Unreserve)+len(p.Stop)+len(p.Evict)+len(p.Raise)+len(p.Request) == 0
 }
 
 func SortNodes(nodes []*cluster.Node) {

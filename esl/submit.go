@@ -144,21 +144,25 @@ func (c *Client) group(ctx context.Context, job controlplane.Job, batch Batch, p
 	if err != nil {
 		return nil, err
 	}
-	g, err := c.applied(job, policies, shared, nodes)
+	histories, err := c.histories(ctx, job, policies)
+	if err != nil {
+		return nil, err
+	}
+	g, err := c.applied(job, policies, shared, nodes, histories)
 	if !fresh && types.Is(err, types.Precondition) {
 		if nodes, _, err = c.look(ctx, policies, true); err != nil {
 			return nil, err
 		}
-		g, err = c.applied(job, policies, shared, nodes)
+		g, err = c.applied(job, policies, shared, nodes, histories)
 	}
 	g.reads = reads
 	return g, err
 }
 
 // applied returns the group of a job after its policies have been applied.
-func (c *Client) applied(job controlplane.Job, policies []Policy, shared map[string]Policy, nodes map[string]*types.Node) (*Group, error) {
+func (c *Client) applied(job controlplane.Job, policies []Policy, shared map[string]Policy, nodes map[string]*types.Node, histories map[string]*types.History) (*Group, error) {
 	g := &Group{
-		Namespace: c.Namespace(), ID: job.ID, Name: job.Name, Session: job.Session, Tasks: slices.Clone(job.Tasks), Shared: shared, Nodes: nodes,
+		Namespace: c.Namespace(), ID: job.ID, Name: job.Name, Session: job.Session, Tasks: slices.Clone(job.Tasks), Shared: shared, Nodes: nodes, Histories: histories, labels: job.Labels,
 		ops: c.Store().Limits().Ops,
 	}
 	if g.ID == "" {

@@ -6,7 +6,7 @@ import (
 )
 
 // A Task is the intent of an application: what to run once, and what it needs. It is small and,
-// except for Stop, Evict and Later, immutable.
+// except for Stop, Evict, Later and, while it waits, Requests, immutable.
 type Task struct {
 	Extra
 	// Name is a label. The id is in the key and never reused.

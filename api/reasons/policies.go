@@ -80,6 +80,7 @@ func prefixesFor(ns string, wide bool) []string {
 	narrow := map[controlplane.Kind]bool{
 		controlplane.Tasks: true, controlplane.Statuses: true, controlplane.Jobs: true, controlplane.Reservations: true,
 		controlplane.Grants: true, controlplane.Resources: true, controlplane.Provided: true, controlplane.Policies: true,
+		controlplane.Histories: true,
 	}
 	near := map[controlplane.Kind]bool{
 		controlplane.Nodes: true, controlplane.Alive: true, controlplane.Cordons: true, controlplane.Devices: true,
@@ -121,6 +122,15 @@ func readSome(ctx context.Context, store controlplane.Store, revision int64, pre
 	}
 	view.Reached(revision)
 	return view, nil
+}
+
+// Origins returns where the requests of a task come from, if a policy of its job has changed them.
+func Origins(ctx context.Context, client *controlplane.Client, task cluster.ID, job string, revision int64, now time.Time) ([]string, error) {
+	s, err := PoliciesOf(ctx, client, job, revision, now, nil)
+	if s == nil || s.View == nil || err != nil {
+		return nil, err
+	}
+	return esl.Origins(s.View, s.Kinds, task), nil
 }
 
 // tooMuch is the text in place of explanations.

@@ -6,7 +6,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// taskFixed validates Immutable for a task: apart from stops, evictions and labels, it never changes.
+// taskFixed validates Immutable for a task: apart from stops, evictions and labels, and the requests of
+// one that waits, it never changes.
 func (s *state) taskFixed(t *task, found finder) {
 	was, is := t.info.before(s.revision), t.info.V
 	if t.info.Mod != s.revision || was == nil || is == nil {
@@ -14,6 +15,9 @@ func (s *state) taskFixed(t *task, found finder) {
 	}
 	same := *was
 	same.Stop, same.Evict, same.EvictGrace, same.Later, same.Labels = is.Stop, is.Evict, is.EvictGrace, is.Later, is.Labels
+	if t.status.V == nil || t.status.V.Phase == types.Pending {
+		same.Requests = is.Requests
+	}
 	if !equal(&same, is) {
 		found(t.object(), "was changed after it was submitted")
 	}

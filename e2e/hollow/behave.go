@@ -19,6 +19,8 @@ type Behave func(nodeagent.Container) (simruntime.Behaviour, error)
 //	run 5s      it runs for 5 s; without it, and without exit, until it is stopped
 //	exit 3      it ends with code 3
 //	stop 2s     it takes 2 s to end when it is told to
+//	memory 2Gi  it uses that much; if it may not, the kernel kills it when it would end
+//	cpu 500m    it uses that much of a processor
 //
 // A task with any other command runs until it is stopped.
 func ByCommand(c nodeagent.Container) (simruntime.Behaviour, error) {
@@ -38,6 +40,10 @@ func ByCommand(c nodeagent.Container) (simruntime.Behaviour, error) {
 			b.Code, err = strconv.Atoi(words[1])
 		case "stop":
 			b.StopAfter, err = time.ParseDuration(words[1])
+		case "memory":
+			b.Memory, err = amount(types.Memory, words[1])
+		case "cpu":
+			b.MilliCPU, err = amount(types.CPU, words[1])
 		default:
 			return forever, nil
 		}
@@ -45,7 +51,16 @@ func ByCommand(c nodeagent.Container) (simruntime.Behaviour, error) {
 			return b, types.Errorf(types.Invalid, "command %q: %w", c.Command, err)
 		}
 	}
+	if most := c.MemoryBytes; most > 0 && b.Memory > most {
+		b.Memory, b.Code, b.OOMKilled = most, 137, true
+	}
 	return b, nil
+}
+
+// amount reads an amount of a resource.
+func amount(id types.ResourceID, text string) (int64, error) {
+	q, err := types.ParseQuantity(string(id), text)
+	return int64(q), err
 }
 
 // EndAtOnce ends each process at once, with success.

@@ -90,7 +90,7 @@ func (c *Cluster) Left(ctx context.Context, ns string) ([]string, error) {
 		case !ok:
 			left = append(left, kv.Key)
 		case k.Namespace != ns:
-		case slices.Contains([]controlplane.Kind{controlplane.Tasks, controlplane.Statuses, controlplane.Specs, controlplane.Jobs, controlplane.Namespaces}, k.Kind):
+		case slices.Contains([]controlplane.Kind{controlplane.Tasks, controlplane.Statuses, controlplane.Specs, controlplane.Jobs, controlplane.Namespaces, controlplane.Histories}, k.Kind):
 		default:
 			left = append(left, strings.TrimPrefix(kv.Key, controlplane.Root))
 		}

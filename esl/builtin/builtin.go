@@ -4,6 +4,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/admission"
+	"github.com/escher-sched/escher/esl/estimate"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/esl/room"
@@ -14,6 +15,7 @@ import (
 // Policies returns an empty policy of each built-in kind. Flags add policies to a job in this order.
 func Policies() []esl.Policy {
 	return []esl.Policy{
+		estimate.Estimate{},
 		gang.Gang{},
 		place.Colocate{},
 		room.Elastic{},

@@ -27,7 +27,7 @@ func costOf(x *controlplane.Resource) int {
 // Whole one, is not divided.
 func part(p esl.Plan, v *cluster.View, ns string, most int) esl.Plan {
 	most -= len(p.If)
-	others := len(p.Reserve) + len(p.Unreserve) + len(p.Raise)
+	others := len(p.Reserve) + len(p.Unreserve) + len(p.Raise) + len(p.Request)
 	switch {
 	case p.Whole || others > 0:
 	case len(p.Set) == 0 && len(p.Evict) == 0:

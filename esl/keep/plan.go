@@ -36,6 +36,9 @@ func transaction(p *esl.Plan, c *controlplane.Client, reads ...controlplane.Read
 	for _, e := range p.Evict {
 		t.EvictFor(e.Task, e.Attempt, e.Reason)
 	}
+	for _, r := range p.Request {
+		t.Request(r.Task, r.Requests)
+	}
 	for _, r := range p.Raise {
 		if r.Reservation {
 			t.RaiseReservation(r.ID, r.By)

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -63,15 +64,25 @@ func tasksOf(s *esl.State, w taskset.Wish) []*cluster.Task {
 	return slices.DeleteFunc(slices.Clone(s.Members()), func(t *cluster.Task) bool { return !taskset.IsWaiting(t) })
 }
 
-// longestRun returns the longest run limit of what waits; 0 if one of the tasks has none.
+// longestRun returns how long the longest of what waits may run, or of tasks without a limit usually runs; 0
+// if one of the tasks has neither.
 func longestRun(s *esl.State, w taskset.Wish) (longest time.Duration) {
 	for _, t := range tasksOf(s, w) {
-		if t.Info.V.MaxRun == 0 {
+		length := cmp.Or(t.Info.V.MaxRun, usualRun(s, t))
+		if length == 0 {
 			return 0
 		}
-		longest = max(longest, t.Info.V.MaxRun)
+		longest = max(longest, length)
 	}
 	return longest
+}
+
+// usualRun returns the median of the past runs of a task; 0 if there are none.
+func usualRun(s *esl.State, t *cluster.Task) time.Duration {
+	if h := s.History(t); h != nil {
+		return time.Duration(h.Length.Quantile(0.5)) * time.Millisecond
+	}
+	return 0
 }
 
 // The highest levels: that of the smallest part, and that of the longest wait.

@@ -12,14 +12,15 @@ import (
 
 // Shortest puts short jobs before long ones: a waiting task or gang queues as if its priority were one
 // higher for each time that its length can be halved, from a week on. The length is the limit of the run
-// time. Escher enforces that limit, and so a length that is too short is of no use.
+// time. Escher enforces that limit, and so a length that is too short is of no use. Without a limit, it is
+// the median of the past runs of the same name.
 //
 // A job counts as half as long after each Every of waiting. So a job that is half as long as another one
 // begins first only if it comes less than Every later. No job waits forever behind shorter ones.
 type Shortest struct {
-	// Unknown is the length of a task without a limit of its run time; 0 means the mean of the tasks
-	// that have ended.
-	Unknown manifest.Duration `json:"unknown,omitempty" desc:"the length of a task without a run time limit; the mean of the tasks that have ended if it is left out" zero:"is not a length: give one, or leave it out for the mean"`
+	// Unknown is the length of a task without a limit of its run time and without past runs; 0 means the
+	// mean of the tasks that have ended.
+	Unknown manifest.Duration `json:"unknown,omitempty" desc:"the length of a task without a run time limit and without past runs; the mean of the tasks that have ended if it is left out" zero:"is not a length: give one, or leave it out for the mean"`
 	// Every is how long a job waits until it counts as half as long; 0 means four hours.
 	Every manifest.Duration `json:"every,omitempty" desc:"how long a job waits until it counts as half as long; 4h if it is left out" zero:"is not a duration: give at least 1s, or leave it out for 4h"`
 }
@@ -29,8 +30,8 @@ func (Shortest) Kind() string { return "shortest" }
 
 // Describe says what the policy does, and its flag.
 func (Shortest) Describe() esl.Description {
-	return esl.Description{Does: "the shorter a job, by --max-run, the earlier it begins; no task is evicted for that", Flags: []esl.Flag{{
-		Name: "shortest", Usage: "raise the priority by 1 for each time that the length, by --max-run, can be halved, from a week on",
+	return esl.Description{Does: "the shorter a job, by --max-run or past runs, the earlier it begins; no task is evicted for that", Flags: []esl.Flag{{
+		Name: "shortest", Usage: "raise the priority by 1 for each time that the length, by --max-run or past runs, can be halved, from a week on",
 	}}}
 }
 

@@ -67,11 +67,15 @@ func TestShortest(t *testing.T) {
 	})
 }
 
-// TestShortestByTheMean takes the mean of the ended tasks for a job of unknown length, and says so.
+// TestShortestByTheMean takes the mean of the ended tasks for a job of unknown length, and says so; of one
+// with past runs, their median.
 func TestShortestByTheMean(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.Ordered(t, 1)
-		ended := esltest.Submitted(t, jobs, esl.Copies(1, lasting(5*time.Minute, 0)))
+		ended, err := jobs.Submit(t.Context(), controlplane.Job{Name: "other", Tasks: esl.Copies(1, lasting(5*time.Minute, 0))})
+		if err != nil {
+			t.Fatal(err)
+		}
 		esltest.Statuses(t, jobs, controlplane.UntilEnded, ended.Tasks...)
 		first := esltest.Submitted(t, jobs, esl.Copies(1, lasting(time.Hour, 0)))
 		esltest.Statuses(t, jobs, controlplane.UntilRunning, first.Tasks...)
@@ -82,6 +86,19 @@ func TestShortestByTheMean(t *testing.T) {
 		}
 		if text := esltest.TaskWhy(t, c, unknown.Tasks[0]); !strings.Contains(text, "shortest: it is 5m long and has waited 1m") {
 			t.Errorf("why: %q", text)
+		}
+		esltest.Statuses(t, jobs, controlplane.UntilEnded, first.Tasks[0], unknown.Tasks[0])
+		for range 3 { // Now most runs of this name take a second.
+			one := esltest.Submitted(t, jobs, esl.Copies(1, lasting(time.Second, 0)))
+			esltest.Statuses(t, jobs, controlplane.UntilEnded, one.Tasks...)
+		}
+		esltest.Pass(time.Minute)
+		first = esltest.Submitted(t, jobs, esl.Copies(1, lasting(time.Hour, 0)))
+		esltest.Statuses(t, jobs, controlplane.UntilRunning, first.Tasks...)
+		known := esltest.Submitted(t, jobs, esl.Copies(1, lasting(time.Second, 0)), turn.Shortest{})
+		esltest.Pass(time.Minute)
+		if got := raised(t, c, known.Tasks[0], ""); got != 19 { // 2^19 s are six days
+			t.Errorf("with past runs: raised by %d", got)
 		}
 	})
 }

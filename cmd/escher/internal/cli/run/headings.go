@@ -10,7 +10,7 @@ func runHeadings() []cmdutil.Heading {
 	return []cmdutil.Heading{
 		{Title: "Resources", Flags: []string{
 			"cpu", "memory", "gpu", "gpu-model", "gpu-memory", "gpu-topology", "count", "array", "request", "alternative", "provide",
-			"reservation", "accumulate", "cpu-burst",
+			"reservation", "accumulate", "cpu-burst", "estimate", "estimate-margin",
 		}},
 		{Title: policyFlags, Flags: []string{
 			"gang", "spread", "queue", "share", "semaphore", "after", "after-each", "at-once", "priority", "preempt", "elastic",

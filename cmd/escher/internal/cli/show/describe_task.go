@@ -31,6 +31,8 @@ type taskDescription struct {
 	Holds []string `json:"holds,omitempty"`
 	// Policies are those of its job, with their parameters.
 	Policies []manifest.Policy `json:"policies,omitempty"`
+	// Estimates say where its requests come from, if a policy has set them.
+	Estimates []string `json:"estimates,omitempty"`
 	// Why explains where it is, above all why it waits.
 	Why *reasons.Explained `json:"why,omitempty"`
 	// Usage is its current usage, nil if it does not run, or if its node does not report it.
@@ -71,6 +73,11 @@ func (d *describing) task(ctx context.Context, id cluster.ID) (description, erro
 	}
 	if out.Policies, err = d.policiesKept(ctx, out.Job); err != nil {
 		return nil, err
+	}
+	if len(out.Policies) > 0 {
+		if out.Estimates, err = reasons.Origins(ctx, d.client, id, out.Job, d.view.Revision, d.now); err != nil {
+			return nil, err
+		}
 	}
 	if out.Node != "" {
 		out.Events = eventsOf(ctx, d.f, id, out.Node, out.Attempt)
@@ -147,6 +154,7 @@ func (t *taskDescription) writeStatus(s *render.Sheet) {
 		s.Line("Bound", render.When(t.status.Bound, t.now))
 		s.Line("Started", render.When(t.status.Started, t.now))
 		s.Line("Ended", render.When(t.status.Ended, t.now))
+		s.Line("Used", usedText(t.status.Used))
 		if t.status.Retry > t.now.UnixNano() {
 			s.Line("Next attempt", render.When(t.status.Retry, t.now))
 		}
@@ -162,10 +170,23 @@ func (t *taskDescription) writeStatus(s *render.Sheet) {
 	s.Lines("Ports", ports)
 }
 
+// usedText returns what an attempt used that has ended; empty if that is not known.
+func usedText(u types.Used) string {
+	var parts []string
+	if u.CPU > 0 {
+		parts = append(parts, fmt.Sprintf("%.3g cores on average", float64(u.CPU)/1000))
+	}
+	if u.Memory > 0 {
+		parts = append(parts, "at most "+render.BytesText(new(int64(u.Memory)))+" of memory")
+	}
+	return strings.Join(parts, ", ")
+}
+
 // writeNeeds writes its requests.
 func (t *taskDescription) writeNeeds(s *render.Sheet) {
 	s.Group("Needs")
 	s.Line("  requests", cmdutil.First(render.RequestsText(t.task.Requests), "nothing"))
+	s.Lines("  estimates", t.Estimates)
 	s.Lines("  devices", render.DevicesText(t.task.Devices))
 	if t.task.Accumulate {
 		s.Line("  accumulates", "what becomes free, once it has waited")

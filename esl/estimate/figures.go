@@ -1,0 +1,81 @@
+package estimate
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
+	"github.com/escher-sched/escher/types"
+)
+
+// The engine of this package: how figures are read, and what follows from them.
+
+const (
+	// leastMemory and leastCPU are the least estimates.
+	leastMemory types.Quantity = 16 << 20
+	leastCPU    types.Quantity = 10
+	// growth is what a task requests after it used up its memory, in parts of what it used.
+	growth = 1.25
+)
+
+// quantile parses p0 to p100.
+func quantile(field, text string) (float64, error) {
+	n, err := strconv.ParseFloat(strings.TrimPrefix(text, "p"), 64)
+	if err != nil || !strings.HasPrefix(text, "p") || !(n >= 0 && n <= 100) {
+		return 0, esl.Invalid("%s: %q is not a quantile: write p50 to p100, such as p99", field, text)
+	}
+	return n / 100, nil
+}
+
+// percent parses 0% to 1000%.
+func percent(text string) (float64, error) {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || !strings.HasSuffix(text, "%") || !(n >= 0 && n <= 1000) {
+		return 0, esl.Invalid("margin: %q is not a percentage from 0%% to 1000%%: write it like 15%%", text)
+	}
+	return n / 100, nil
+}
+
+// more returns an amount times a factor; of memory, in whole MiB.
+func more(amount types.Quantity, factor float64) types.Quantity {
+	q := math.Ceil(float64(amount) * factor)
+	if amount > leastMemory {
+		q = math.Ceil(q/(1<<20)) * (1 << 20)
+	}
+	return min(types.Quantity(q), types.MaxQuantity)
+}
+
+// with returns requests with another amount of a resource.
+func with(r types.Requests, name string, amount types.Quantity) types.Requests {
+	amounts := map[string]types.Quantity{name: amount}
+	for _, one := range r {
+		if one.Name != name {
+			amounts[one.Name] = one.Amount
+		}
+	}
+	return types.NewRequests(amounts)
+}
+
+// grown returns the memory that a waiting task is to request; 0 if that does not change. Memory that its
+// reservation holds does not grow.
+func grown(t *cluster.Task) types.Quantity {
+	s := t.Status.V
+	if t.Info.V == nil || s == nil || !taskset.IsWaiting(t) || s.Cause != types.CauseMemory {
+		return 0
+	}
+	want, has := more(s.Used.Memory, growth), t.Info.V.Requests.Get(string(types.Memory))
+	if has == 0 || want <= has {
+		return 0
+	}
+	return want
+}
+
+func runs(h *types.History) int64 {
+	if h == nil {
+		return 0
+	}
+	return h.Runs
+}
