@@ -15,7 +15,7 @@ func (s *state) taskFixed(t *task, found finder) {
 	}
 	same := *was
 	same.Stop, same.Evict, same.EvictGrace, same.Later, same.Labels = is.Stop, is.Evict, is.EvictGrace, is.Later, is.Labels
-	if t.status.V == nil || t.status.V.Phase == types.Pending {
+	if t.bound() == nil && (t.status.V == nil || t.status.V.Phase == types.Pending) {
 		same.Requests = is.Requests
 	}
 	if !equal(&same, is) {
