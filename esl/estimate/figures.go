@@ -59,6 +59,9 @@ func with(r types.Requests, name string, amount types.Quantity) types.Requests {
 	return types.NewRequests(amounts)
 }
 
+// Grown returns what a task requests that has used up so much memory.
+func Grown(used types.Quantity) types.Quantity { return more(used, growth) }
+
 // grown returns the memory that a waiting task is to request; 0 if that does not change. Memory that its
 // reservation holds does not grow.
 func grown(t *cluster.Task) types.Quantity {
@@ -66,7 +69,7 @@ func grown(t *cluster.Task) types.Quantity {
 	if t.Info.V == nil || s == nil || !taskset.IsWaiting(t) || s.Cause != types.CauseMemory {
 		return 0
 	}
-	want, has := more(s.Used.Memory, growth), t.Info.V.Requests.Get(string(types.Memory))
+	want, has := Grown(s.Used.Memory), t.Info.V.Requests.Get(string(types.Memory))
 	if has == 0 || want <= has {
 		return 0
 	}
