@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 )
@@ -219,7 +220,7 @@ func TestNew(t *testing.T) {
 func TestNewID(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, name := range []string{"web", "", strings.Repeat("x", 63), strings.Repeat("x", 51) + "-yyyyyyyyyyy", "web"} {
-		id := controlplane.NewID(name)
+		id := ids.New(name)
 		if err := types.ValidateName("id", id); err != nil || seen[id] {
 			t.Errorf("%q: %s, seen before: %v, %v", name, id, seen[id], err)
 		}

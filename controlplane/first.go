@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -17,7 +18,7 @@ type first struct {
 	since    int64
 }
 
-func (f *first) prefix() string { return join(f.kind, f.ns, idStem(f.name)) }
+func (f *first) prefix() string { return join(f.kind, f.ns, ids.Stem(f.name)) }
 
 func (f *first) verb() string { return "launch " + f.name }
 
@@ -37,7 +38,7 @@ func (f *first) refused(ctx context.Context, s Store, found []KV) error {
 		return err
 	}
 	for _, kv := range there {
-		if f.newer(kv) && madeOf(strings.TrimPrefix(kv.Key, f.prefix())) {
+		if f.newer(kv) && ids.IsTail(strings.TrimPrefix(kv.Key, f.prefix())) {
 			return types.Errorf(types.Conflict, "%s was created or changed at revision %d, after %d: read again, decide again", kv.Key, kv.ModRevision, f.since)
 		}
 	}

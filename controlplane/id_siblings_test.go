@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 )
@@ -57,7 +58,7 @@ func TestSiblingIDsIgnoreAChosenJob(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	drawn := controlplane.NewID("train")
+	drawn := ids.New("train")
 	got, err := w.LaunchJob(ctx, controlplane.Job{ID: drawn, GeneratedID: true, Tasks: []controlplane.Submission{named("train"), named("train")}})
 	if err != nil || got.Tasks[0] != drawn+".0" {
 		t.Errorf("%v, %v", got, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -13,7 +14,7 @@ import (
 type Job struct {
 	// ID is unique in its namespace, forever. Empty means an id made of Name.
 	ID string
-	// GeneratedID reports whether NewID made ID for this launch. The ids of the tasks then share its
+	// GeneratedID reports whether ids.New made ID for this launch. The ids of the tasks then share its
 	// letters, as they do when Launch makes the id.
 	GeneratedID bool
 	// Name is a label.
@@ -169,17 +170,18 @@ func (c *Client) newLaunch(job *Job, tasks []Submission) (*launch, error) {
 // withID gives a job an id if it has none. It returns the tag for the ids of the tasks: that of the
 // job's id, unless the caller chose that id.
 func withID(job *Job) (*Job, string) {
-	switch {
-	case job == nil:
-		return nil, idTag()
-	case job.ID != "" && !(job.GeneratedID && isTag(job.ID[max(0, len(job.ID)-idSuffix):])):
-		return job, idTag()
+	if job == nil {
+		return nil, ids.Tag()
 	}
 	own := *job
 	if own.ID == "" {
-		own.ID, own.GeneratedID = NewID(cmp.Or(own.Name, "job")), true
+		own.ID, own.GeneratedID = ids.New(cmp.Or(own.Name, "job")), true
 	}
-	return &own, own.ID[len(own.ID)-idSuffix:]
+	tag, ok := ids.TagOf(own.ID)
+	if !ok || !own.GeneratedID {
+		return &own, ids.Tag()
+	}
+	return &own, tag
 }
 
 func (e *launch) setJob(job Job, stamp int64) error {

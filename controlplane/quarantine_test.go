@@ -31,7 +31,7 @@ func (w *world) plantJunk() []string {
 			{Kind: controlplane.Resources, Namespace: ns, Name: "junk3", Where: "+"}, {Kind: controlplane.Sessions, Namespace: ns, ID: "junk"},
 			{Kind: controlplane.Specs, Namespace: ns, ID: strings.Repeat("0", 64)}, {Kind: controlplane.Tasks, Namespace: ns, ID: "junk"},
 			{Kind: controlplane.Jobs, Namespace: ns, ID: "junk"}, {Kind: controlplane.Reservations, Namespace: ns, ID: "junk"},
-			{Kind: controlplane.Policies, Namespace: ns, ID: "junk"}, {Kind: controlplane.Grants, Namespace: ns, ID: "junk"},
+			{Kind: controlplane.Policies, Namespace: ns, ID: "junk"}, {Kind: controlplane.Histories, Namespace: ns, ID: "junk"}, {Kind: controlplane.Grants, Namespace: ns, ID: "junk"},
 			{Kind: controlplane.Allocated, Node: "junk"}, {Kind: controlplane.Allocated, Where: "*", Namespace: ns, Name: "junk"},
 			{Kind: controlplane.Bindings, Node: "n1", Namespace: ns, ID: "junk", Attempt: 1}, {Kind: controlplane.Reports, Node: "n1", Namespace: ns, ID: "junk", Attempt: 1},
 			{Kind: controlplane.Provided, Namespace: ns, Name: "junk", Node: "n1"}, {Kind: controlplane.Statuses, Namespace: ns, ID: "junk"},

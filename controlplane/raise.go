@@ -13,7 +13,8 @@ const maxRaise = 1 << 20
 // higher by that much. It has no other effect. 0 takes it back. Raise ignores a task that does not
 // wait; id is the full id. Invalid: by is too large.
 func (t *Transaction) Raise(id string, by int) *Transaction {
-	return t.add(&raise{c: t.c, id: id, by: by}, validRaise(by))
+	edit := func(task *types.Task) { types.UpdateLater(task, func(l *types.Later) { l.Raised = by }) }
+	return t.add(&waitingEdit{c: t.c, id: id, does: "raise task", edit: edit}, validRaise(by))
 }
 
 // RaiseReservation is Raise for a reservation.
@@ -27,33 +28,6 @@ func validRaise(by int) error {
 	}
 	return nil
 }
-
-// raise is an edit that raises a task.
-type raise struct {
-	c  *Client
-	id string
-	by int
-}
-
-func (e *raise) verb() string { return "raise task " + e.id }
-
-func (e *raise) draw(ctx context.Context, _ Store, change *Change) error {
-	t, err := e.c.read(ctx, e.id)
-	if err != nil {
-		return err
-	}
-	change.IfUnchanged(TaskKey(e.c.ns, e.id), t.mod)
-	if t.Phase() != types.Pending || t.Task.Order() == t.Task.Priority+e.by {
-		return nil
-	}
-	types.UpdateLater(t.Task, func(l *types.Later) { l.Raised = e.by })
-	change.Put(TaskKey(e.c.ns, e.id), t.Task)
-	return nil
-}
-
-func (e *raise) refused(context.Context, Store, []KV) error { return nil }
-func (e *raise) once() bool                                 { return false }
-func (e *raise) done(int64)                                 {}
 
 // raiseReservation is an edit that raises a reservation.
 type raiseReservation struct {

@@ -10,29 +10,32 @@ import (
 // Request changes the requests of a waiting task: its next attempt makes them. It ignores a task that
 // does not wait; id is the full id. Invalid: the task with these requests is.
 func (t *Transaction) Request(id string, requests types.Requests) *Transaction {
-	return t.add(&request{c: t.c, id: id, requests: requests}, requests.Validate("requests"))
+	edit := func(task *types.Task) { task.Requests = requests }
+	return t.add(&waitingEdit{c: t.c, id: id, does: "change the requests of task", edit: edit, strict: true}, requests.Validate("requests"))
 }
 
-// request is an edit that changes the requests of a task.
-type request struct {
+// waitingEdit is an edit that changes a waiting task, and ignores others.
+type waitingEdit struct {
 	c        *Client
-	id       string
-	requests types.Requests
+	id, does string
+	edit     func(*types.Task)
+	// strict compares the status too: the change must not come after a bind.
+	strict bool
 }
 
-func (e *request) verb() string { return "change the requests of task " + e.id }
+func (e *waitingEdit) verb() string { return e.does + " " + e.id }
 
-// draw compares the status too: an attempt holds what its task requested when it was bound.
-func (e *request) draw(ctx context.Context, _ Store, change *Change) error {
+func (e *waitingEdit) draw(ctx context.Context, _ Store, change *Change) error {
 	t, err := e.c.read(ctx, e.id)
 	if err != nil {
 		return err
 	}
 	change.IfUnchanged(TaskKey(e.c.ns, e.id), t.mod)
-	change.IfUnchanged(StatusKey(e.c.ns, e.id), t.statusMod)
+	if e.strict {
+		change.IfUnchanged(StatusKey(e.c.ns, e.id), t.statusMod)
+	}
 	was := types.Encode(0, t.Task)
-	t.Task.Requests = e.requests
-	if t.Phase() != types.Pending || bytes.Equal(was, types.Encode(0, t.Task)) {
+	if e.edit(t.Task); t.Phase() != types.Pending || bytes.Equal(was, types.Encode(0, t.Task)) {
 		return nil
 	}
 	if err := t.Task.Validate(); err != nil {
@@ -42,6 +45,6 @@ func (e *request) draw(ctx context.Context, _ Store, change *Change) error {
 	return nil
 }
 
-func (e *request) refused(context.Context, Store, []KV) error { return nil }
-func (e *request) once() bool                                 { return false }
-func (e *request) done(int64)                                 {}
+func (e *waitingEdit) refused(context.Context, Store, []KV) error { return nil }
+func (e *waitingEdit) once() bool                                 { return false }
+func (e *waitingEdit) done(int64)                                 {}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
@@ -34,7 +35,7 @@ func (c *Client) OpenSession(ctx context.Context, name string, ttl time.Duration
 	if err := invalid(errs); err != nil {
 		return nil, types.Errorf(types.Invalid, "open session %q: %w", name, err)
 	}
-	s := &Session{ID: NewID(name), c: c, ttl: ttl, sent: time.Now()}
+	s := &Session{ID: ids.New(name), c: c, ttl: ttl, sent: time.Now()}
 	lease, err := c.store.GrantLease(ctx, ttl)
 	if err != nil {
 		return nil, types.Errorf(types.ClassOf(err), "open session %s: %w", name, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -69,26 +70,26 @@ func prepare(tasks []Submission, tag string, labels []types.Label, limits Limits
 	}
 	all := &specs{byDigest: make(map[string]*types.Spec), digests: make(map[*types.Spec]string), bytes: make(map[string]int)}
 	out := make([]submission, 0, len(tasks))
-	ids := make(map[string]bool, len(tasks))
-	siblings := newSiblingIDs(tasks, tag)
+	seen := make(map[string]bool, len(tasks))
+	siblings := ids.NewSiblings(len(tasks), func(i int) (*types.Task, bool) { return &tasks[i].Task, tasks[i].ID != "" }, tag)
 	var errs []error
 	for i := range tasks {
 		s, err := tasks[i].prepare(all, siblings, labels, limits, stamp)
-		if ids[s.id] {
+		if seen[s.id] {
 			err = types.Errorf(types.Invalid, "id: %q is given twice: ids are unique", s.id)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tasks[%d]: %w", i, err))
 			continue
 		}
-		ids[s.id] = true
+		seen[s.id] = true
 		out = append(out, s)
 	}
 	return out, all, invalid(errs)
 }
 
 // prepare checks one submission.
-func (s *Submission) prepare(all *specs, ids *siblingIDs, labels []types.Label, limits Limits, stamp int64) (submission, error) {
+func (s *Submission) prepare(all *specs, next *ids.Siblings, labels []types.Label, limits Limits, stamp int64) (submission, error) {
 	task := s.Task
 	task.Submitted, task.Labels = stamp, types.MergeLabels(labels, task.Labels)
 	errs := []error{task.Validate()}
@@ -108,11 +109,11 @@ func (s *Submission) prepare(all *specs, ids *siblingIDs, labels []types.Label, 
 	}
 	id, siblings := s.ID, ""
 	if id == "" {
-		id, siblings = ids.id(&task)
+		id, siblings = next.ID(&task)
 	} else {
 		errs = append(errs, types.ValidateName("id", id))
 	}
-	if n := task.BindCompares(); n > limits.Ops {
+	if n := bindCompares(&task); n > limits.Ops {
 		errs = append(errs, types.Errorf(types.Invalid, "requests: binding it may take %d compares, and the store takes %d at once: "+
 			"request fewer ephemeral resources, or run etcd with a larger --max-txn-ops", n, limits.Ops))
 	}

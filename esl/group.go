@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/history"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -111,7 +112,7 @@ func (g *Group) History(i int) *types.History {
 // historyName returns the name of the history of a task to submit.
 func historyName(s *controlplane.Submission, job string, labels []types.Label) string {
 	t := types.Task{Job: "named", Labels: types.MergeLabels(labels, s.Task.Labels)}
-	return types.HistoryName(&t, job)
+	return history.Name(&t, job)
 }
 
 // Either adds alternatives to the i-th task: each combination of an existing and a new one becomes

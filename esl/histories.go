@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/history"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -57,7 +58,7 @@ func (s *State) History(t *cluster.Task) *types.History {
 		job = j.V.Name
 	}
 	full := types.Task{Name: t.Info.V.Name, Job: t.Info.V.Job, Labels: t.Info.V.Labels}
-	if h := s.View.Histories[cluster.ID{Namespace: s.Namespace, ID: types.HistoryName(&full, job)}]; h != nil {
+	if h := s.View.Histories[cluster.ID{Namespace: s.Namespace, ID: history.Name(&full, job)}]; h != nil {
 		return h.V
 	}
 	return nil

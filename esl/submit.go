@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -179,5 +180,5 @@ func newJob(name string) string {
 	if most := MaxJob - 12; len(name) > most {
 		name = strings.TrimRight(name[:most], "-_.")
 	}
-	return controlplane.NewID(name)
+	return ids.New(name)
 }

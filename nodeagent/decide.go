@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	usage "github.com/escher-sched/escher/controlplane/history"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
 )
@@ -299,7 +300,7 @@ func send(s *Seen, r *types.Report, reason string) Action {
 // exitOf returns the report of a known end.
 func exitOf(d *Desired, s *Seen, exit *Exit) *types.Report {
 	r := &types.Report{
-		ExitCode: exit.Code, Reason: exitReason(d, exit), Used: types.UsedOf(exit.CPU, exit.At.Sub(s.began()), exit.Memory),
+		ExitCode: exit.Code, Reason: exitReason(d, exit), Used: usage.Used(exit.CPU, exit.At.Sub(s.began()), exit.Memory),
 		// A process that ended by itself counts by its exit code, unless the stop alone kept it
 		// from a restart, or it was warned of the stop.
 		Stopped: s.Cause == Stopped || s.Failed == nil && d.Stop != nil && (restarts(d, s) || !s.Warned.IsZero()),

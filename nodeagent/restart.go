@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/backoff"
 )
 
 // A restart in place has three steps, each visible to a restarted agent: the agent stores a report
@@ -62,7 +63,7 @@ func restart(d *Desired, s *Seen, now time.Time) *types.Report {
 	if ended.IsZero() || ended.After(now) {
 		ended = now // The wall clock was set back: do not wait for it.
 	}
-	delay := policy.Next(s.Reported.Delay, s.Exit.At.Sub(s.Started))
+	delay := backoff.Next(policy, s.Reported.Delay, s.Exit.At.Sub(s.Started))
 	which := fmt.Sprintf("restart %d", s.Restart+1)
 	if policy.Limit > 0 {
 		which = fmt.Sprintf("%d of %d", s.Restart+1, policy.Limit)

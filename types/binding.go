@@ -137,17 +137,6 @@ type Used struct {
 	CPU, Memory Quantity
 }
 
-// UsedOf returns what a process used that had so much processor time over its life, and that peak of
-// memory in bytes.
-func UsedOf(cpu, over time.Duration, memory int64) Used {
-	u := Used{Memory: max(0, min(Quantity(memory), MaxQuantity))}
-	if cpu > 0 && over > 0 {
-		// At least one: it has used some.
-		u.CPU = max(1, min(Quantity(1000*cpu.Seconds()/over.Seconds()), MaxQuantity))
-	}
-	return u
-}
-
 func (u *Used) validate(p *problems) {
 	within(p, "used cpu", u.CPU, 0, MaxQuantity)
 	within(p, "used memory", u.Memory, 0, MaxQuantity)

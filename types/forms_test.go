@@ -119,26 +119,6 @@ func TestDefaultsOfNamespaces(t *testing.T) {
 	refusal(t, (&Namespace{Requests: many(MaxRequests + 1), Quotas: make([]Quota, MaxQuotas+1)}).Validate(), "requests: has 101", "quotas: has ")
 }
 
-// TestBindCompares counts the compares of the largest alternative.
-func TestBindCompares(t *testing.T) {
-	for _, c := range []struct {
-		requests     Requests
-		alternatives []Requests
-		want         int
-	}{
-		{nil, nil, 0}, {Requests{{"cpu", 1}, {"node/n1", 1}, {"acme.com/x", 1}}, nil, 0}, {Requests{{"cpu@r", 1}}, nil, 1}, {Requests{{"x", 1}}, nil, 5},
-		{Requests{{"x", 1}}, []Requests{{{"y", 1}}, {{"z@r", 1}}, nil}, 10}, {Requests{{"x", 1}}, []Requests{{{"x", 1}}}, 5},
-	} {
-		x := Task{Requests: c.requests}
-		for _, r := range c.alternatives {
-			x.Alternatives = append(x.Alternatives, Alternative{Requests: r})
-		}
-		if got := x.BindCompares() - (&Task{}).BindCompares(); got != c.want {
-			t.Errorf("%v, %v: %d more, want %d", c.requests, c.alternatives, got, c.want)
-		}
-	}
-}
-
 // TestLaterIsNotShared checks that a change leaves tasks with the same Later alone.
 func TestLaterIsNotShared(t *testing.T) {
 	shared := &Later{Raised: 2, EvictReason: "x"}

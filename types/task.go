@@ -54,7 +54,7 @@ type Task struct {
 	// Devices restrict the devices of the requests, with any alternative.
 	Devices []DeviceRequest
 	// Retries is the number of further attempts after failed ones, each on any node and after a
-	// wait: see RetryDelay. Attempts that were evicted, or lost with their node, do not count.
+	// wait: see package backoff. Attempts that were evicted, or lost with their node, do not count.
 	Retries int
 	// Index is its place among the tasks of its job, from 0, and Count their number. Count is 0
 	// without a job, or if an older version launched it; then Index says nothing.

@@ -378,3 +378,14 @@ func (c *Collect) validate() error {
 func index(field string, i int) string {
 	return field + "[" + strconv.Itoa(i) + "]"
 }
+
+// validateRetries checks the number of further attempts.
+func (t *Task) validateRetries() error {
+	if t.Retries < 0 {
+		return Errorf(Invalid, "retries: %d is negative: give the number of attempts after failed ones, or 0 for none", t.Retries)
+	}
+	if t.Retries > MaxCount {
+		return Errorf(Invalid, "retries: %d is too large: give at most %d", t.Retries, MaxCount)
+	}
+	return nil
+}

@@ -187,3 +187,13 @@ func TestValidateReservation(t *testing.T) {
 	refusal(t, (&Reservation{Bundles: []Bundle{{Requests: Requests{{"gpu@x", 1}}}}}).Validate(), "bundles[0].requests: ", `request "gpu"`)
 	refusal(t, (&Reservation{Bundles: []Bundle{{Requests: Requests{{"gpu", -1}}}}}).Validate(), "bundles[0].requests.gpu: ")
 }
+
+func TestRetriesAreNotNegative(t *testing.T) {
+	good, bad := Task{Retries: 3}, Task{Retries: -1}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	if err := bad.Validate(); !Is(err, Invalid) || !strings.Contains(err.Error(), "retries: -1") {
+		t.Error(err)
+	}
+}

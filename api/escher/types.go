@@ -3,8 +3,8 @@ package escher
 import (
 	"strconv"
 
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
@@ -74,4 +74,4 @@ func DrawOn(reservation string, r Requests) Requests {
 }
 
 // NewID returns an id that was never used: the name, and random letters and digits.
-func NewID(name string) string { return controlplane.NewID(name) }
+func NewID(name string) string { return ids.New(name) }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -37,7 +38,7 @@ func MakeClusterID(ctx context.Context, s controlplane.Store) (string, error) {
 	}
 	c := controlplane.NewChange(controlplane.NewBatch())
 	c.IfUnchanged(controlplane.ClusterKey(), there.ModRevision)
-	c.Put(controlplane.ClusterKey(), &types.Cluster{ID: controlplane.NewID("cluster")})
+	c.Put(controlplane.ClusterKey(), &types.Cluster{ID: ids.New("cluster")})
 	if _, err := controlplane.Commit(ctx, s, c.Txn()); err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -81,7 +82,7 @@ func MarkRestored(ctx context.Context, s controlplane.Store) (id string, err err
 func putEpoch(ctx context.Context, s controlplane.Store, read controlplane.KV, etcd Etcd) (id string, err error) {
 	c := controlplane.NewChange(controlplane.NewBatch())
 	c.IfUnchanged(controlplane.EpochKey(), read.ModRevision)
-	id = controlplane.NewID("epoch")
+	id = ids.New("epoch")
 	c.Put(controlplane.EpochKey(), &types.Epoch{ID: id, Etcd: etcd.Cluster})
 	c.Put(controlplane.ProgressKey(), &types.Progress{Index: etcd.Index})
 	res, err := controlplane.Commit(ctx, s, c.Txn())

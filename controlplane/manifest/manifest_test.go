@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/backoff"
 )
 
 // compiled returns the compiled schema.
@@ -389,7 +390,7 @@ func TestLostBundles(t *testing.T) {
 
 // TestDelaysInDescriptions: the descriptions of fields say the waits that count without them.
 func TestDelaysInDescriptions(t *testing.T) {
-	first, most := types.RestartDelay.String(), strings.TrimSuffix(types.MaxRestartDelay.String(), "0s")
+	first, most := backoff.First.String(), strings.TrimSuffix(backoff.Max.String(), "0s")
 	for _, test := range []struct {
 		of     any
 		field  string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/history"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 )
@@ -70,7 +71,7 @@ func TestRunsAreCounted(t *testing.T) {
 			write(t, m.Store, job("j1", "train"), task("a", types.Task{Job: "j1"}), ends("a", ranFor(time.Minute, 1<<30)),
 				task("b", types.Task{Job: "j2"}), ends("b", ranFor(2*time.Minute, 2<<30)), job("j2", "train"),
 				ends("c", ranFor(time.Second, 1<<20)), task("c", types.Task{Name: "lone"}),
-				job("j3", "train"), task("d", types.Task{Job: "j3", Labels: []types.Label{{Name: types.HistoryLabel, Value: "resnet"}}}), ends("d", ranFor(time.Hour, 5<<30)),
+				job("j3", "train"), task("d", types.Task{Job: "j3", Labels: []types.Label{{Name: history.Label, Value: "resnet"}}}), ends("d", ranFor(time.Hour, 5<<30)),
 				job("j4", ""), task("e", types.Task{Job: "j4"}), ends("e", ranFor(time.Hour, 5<<30)))
 			time.Sleep(2 * time.Second)
 		})

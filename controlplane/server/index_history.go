@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/history"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -16,7 +17,7 @@ const (
 	// maxHistories bounds the histories of a namespace, and oldHistory is how long one lasts after its
 	// last run: then its runs count a thousandth.
 	maxHistories = 1000
-	oldHistory   = 10 * types.HalfLife
+	oldHistory   = 10 * history.HalfLife
 	// maxUncounted bounds the runs that are kept to be counted. Beyond it the oldest are forgotten.
 	maxUncounted = 100_000
 )
@@ -53,7 +54,7 @@ type pastRuns struct {
 // endedRun is a run with the revision of the status that told of it.
 type endedRun struct {
 	mod int64
-	run types.Run
+	run history.Run
 }
 
 type unnamedRun struct {
@@ -106,7 +107,7 @@ func (x *index) tidyHistory(h *pastRuns) {
 // nameOf returns the name of the history of a task without a job, or with a name of its own: that of its
 // label, or its own. Empty means that of its job.
 func (hs *histories) nameOf(t *types.Task) string {
-	name := types.HistoryName(t, "")
+	name := history.Name(t, "")
 	if name == "" {
 		return ""
 	}
@@ -122,7 +123,7 @@ func (hs *histories) nameOf(t *types.Task) string {
 
 // ran keeps the run that a status tells of, to be counted.
 func (x *index) ran(t *task, status *types.Status) {
-	run, ok := types.RunOf(status)
+	run, ok := history.RunOf(status)
 	if !ok || t.ran == t.statusMod {
 		return
 	}
@@ -184,7 +185,7 @@ func (l *pass) nameRuns() {
 
 // count adds a step that counts the known runs of a history.
 func (l *pass) count(h *pastRuns) {
-	value, runs, through := new(types.History), []types.Run(nil), int64(0)
+	value, runs, through := new(types.History), []history.Run(nil), int64(0)
 	if h.value != nil {
 		*value = *h.value
 		value.Length, value.CPU, value.Memory = slices.Clone(value.Length), slices.Clone(value.CPU), slices.Clone(value.Memory)
@@ -197,7 +198,7 @@ func (l *pass) count(h *pastRuns) {
 	if len(runs) == 0 {
 		return
 	}
-	value.Add(runs, through)
+	history.Add(value, runs, through)
 	h.asked, h.written = true, l.now
 	l.add(counted, h.key(), h, unchanged(h.key(), h.mod)).put = value
 }

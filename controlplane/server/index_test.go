@@ -56,8 +56,8 @@ func drawKey(r *rapid.T) (key string, m types.Message) {
 	return controlplane.AliveKey(of("node", "n1", "n2")), &types.Alive{}
 }
 
-// history is a sequence of random changes.
-type history struct {
+// changes is a sequence of random changes.
+type changes struct {
 	rapid *rapid.T
 	state map[string]controlplane.Event
 	rev   int64
@@ -65,7 +65,7 @@ type history struct {
 
 // next returns the next changes. An ended task stays so until it is deleted with its status; either
 // delete may come first.
-func (h *history) next() []controlplane.Event {
+func (h *changes) next() []controlplane.Event {
 	key, m := drawKey(h.rapid)
 	if k, _ := controlplane.Parse(key); k.Kind == controlplane.Statuses || k.Kind == controlplane.Tasks {
 		status := controlplane.StatusKey(k.Namespace, k.ID)
@@ -86,14 +86,14 @@ func (h *history) next() []controlplane.Event {
 	return []controlplane.Event{e}
 }
 
-func (h *history) delete(key string) controlplane.Event {
+func (h *changes) delete(key string) controlplane.Event {
 	h.rev++
 	delete(h.state, key)
 	return controlplane.Event{KV: controlplane.KV{Key: key, ModRevision: h.rev}, Delete: true}
 }
 
 // reload lists everything to an index with gaps.
-func (h *history) reload(x *index) {
+func (h *changes) reload(x *index) {
 	has := func(key string) bool { _, ok := h.state[key]; return ok }
 	for _, kind := range followed() {
 		for _, key := range slices.Sorted(maps.Keys(h.state)) {
@@ -109,7 +109,7 @@ func (h *history) reload(x *index) {
 // present state, and is no larger.
 func TestIndexIsAsIfRebuilt(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		x, h := newIndex(), &history{rapid: r, state: make(map[string]controlplane.Event)}
+		x, h := newIndex(), &changes{rapid: r, state: make(map[string]controlplane.Event)}
 		for range rapid.IntRange(1, 40).Draw(r, "changes") {
 			events := h.next()
 			if missed := rapid.IntRange(0, 7).Draw(r, "missed") == 0; missed {

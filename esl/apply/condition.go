@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -119,10 +120,10 @@ func names(doc *manifest.Document, e controlplane.Event) bool {
 	switch {
 	case doc.Kind == manifest.KindTask && k.Kind == controlplane.Tasks:
 		var t types.Task
-		return e.Delete && controlplane.MadeOf(k.ID, name) || decoded(e, &t) && t.Job == "" && t.Name == name
+		return e.Delete && ids.MadeOf(k.ID, name) || decoded(e, &t) && t.Job == "" && t.Name == name
 	case doc.Kind == manifest.KindJob && k.Kind == controlplane.Jobs:
 		var j types.Job
-		return e.Delete && controlplane.MadeOf(k.ID, name) || decoded(e, &j) && j.Name == name
+		return e.Delete && ids.MadeOf(k.ID, name) || decoded(e, &j) && j.Name == name
 	case doc.Kind == manifest.KindReservation && k.Kind == controlplane.Reservations,
 		doc.Kind == manifest.KindPolicy && (k.Kind == controlplane.Policies || k.Kind == controlplane.Jobs):
 		return k.ID == name

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/esl"
@@ -178,7 +179,7 @@ func TestOwnChangeFirst(t *testing.T) {
 				return esl.Plan{}
 			}
 			r := types.Reservation{Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1})}}}
-			return esl.Plan{Reserve: []controlplane.Reservation{{ID: controlplane.NewID("r"), Reservation: r}}}
+			return esl.Plan{Reserve: []controlplane.Reservation{{ID: ids.New("r"), Reservation: r}}}
 		}))
 		w.Keep(&late{w.Store})
 		w.Submit("a", 1, &esltest.Counter{Name: "a"})

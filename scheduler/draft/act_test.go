@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/backoff"
 )
 
 // transaction returns what the sealed draft compares and does, sorted, one in a line.
@@ -129,7 +130,7 @@ func TestActStatus(t *testing.T) {
 		})},
 		"it may be retried": {EndExited, exited(func(w *world) { w.report.ExitCode, w.status.Failures, w.task.Retries = 3, 1, 2 }), with(func(s *types.Status) {
 			s.Phase, s.ExitCode, s.Failures, s.Reason = types.Pending, 3, 2, "failure 2: exit code 3"
-			s.Retry = now.Add(types.RetryDelay(2, 2)).UnixNano()
+			s.Retry = now.Add(backoff.Delay(2, 2)).UnixNano()
 		})},
 		"it was fenced": {EndExited, exited(func(w *world) { w.report.Fenced, w.report.ExitCode, w.status.Failures = true, 137, 1 }), with(func(s *types.Status) {
 			s.Phase, s.ExitCode, s.Failures = types.Pending, 137, 1

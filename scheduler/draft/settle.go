@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/grants"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/backoff"
 )
 
 // Action is what a binding needs next.
@@ -296,7 +297,7 @@ func retry(t *cluster.Task, s *types.Status, now time.Time) {
 	if s.Phase != types.Failed || task == nil || task.Stop != nil || failures > task.Retries {
 		return
 	}
-	at := now.Add(types.RetryDelay(failures, time.Duration(s.Ended-s.Started))).UnixNano()
+	at := now.Add(backoff.Delay(failures, time.Duration(s.Ended-s.Started))).UnixNano()
 	if task.Deadline != 0 && task.Deadline <= at {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/history"
 	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/e2e/bench/workload"
 	"github.com/escher-sched/escher/esl"
@@ -116,8 +117,8 @@ func figures(runs []run, p esl.Policy) (rig.Figures, error) {
 			}
 			ended += length
 			s.Ended = nanos(ended)
-			if past, ok := types.RunOf(&s); ok {
-				histories[r.name].Add([]types.Run{past}, int64(i))
+			if past, ok := history.RunOf(&s); ok {
+				history.Add(histories[r.name], []history.Run{past}, int64(i))
 			}
 			sum.requested += float64(request) * length
 			if s.Phase == types.Succeeded {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/gang"
@@ -50,7 +51,7 @@ const (
 
 // submitBare reserves the requests of the members, and makes the members draw on that.
 func submitBare(ctx context.Context, c *esl.Client, tasks []controlplane.Submission) error {
-	id := controlplane.NewID("gang")
+	id := ids.New("gang")
 	var r types.Reservation
 	for i := range tasks {
 		asked := tasks[i].Task.Requests

@@ -48,6 +48,23 @@ func (r *Runtime) exit(ctx context.Context, id string, status uint32, at time.Ti
 	return e
 }
 
+// used adds to an exit what the process used: its cgroup exists until the task is deleted. The peak of
+// memory is that of the samples, because the kernel's counts files that could have been dropped. Of a
+// process without a sample, or one that took all there was, it is the kernel's.
+func (r *Runtime) used(id string, e *nodeagent.Exit) {
+	e.Memory = r.peaks.of(id)
+	s, err := r.counters.Read(r.Cgroups().Path(id))
+	if err != nil {
+		return // The exit is certain, and must not wait for this.
+	}
+	if s.CPU != nil {
+		e.CPU = s.CPU.Used
+	}
+	if s.Memory != nil && (e.Memory == 0 || e.OOMKilled) {
+		e.Memory = s.Memory.Peak
+	}
+}
+
 // startCutShort reports whether the start of a process was not completed. The end of containerd
 // also kills runc's start. If that had already woken the process, the process fails, usually before
 // it became the program, but this is not certain.

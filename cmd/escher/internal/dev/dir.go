@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/api/contexts"
-	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -101,7 +101,7 @@ func (d Dir) clusterID() (string, error) {
 	if !os.IsNotExist(err) {
 		return "", types.Errorf(types.Precondition, "read the id of the cluster: %w", err)
 	}
-	id := controlplane.NewID("dev")
+	id := ids.New("dev")
 	return id, replaceFile(d.path("cluster"), []byte(id+"\n"))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/backoff"
 )
 
 // runFlags describe a task.
@@ -61,7 +62,7 @@ func (r *runFlags) Add(cmd *cobra.Command) {
 	flags.StringVar(&r.scheduler, "scheduler", "", "name of the scheduler that places it")
 	flags.DurationVar(&r.maxRun, "max-run", 0, "how long an attempt may run (default: no limit)")
 	flags.IntVar(&r.retries, "retries", 0, fmt.Sprintf("number of attempts after failed ones, on any node, after a wait of %s that doubles up to %s",
-		render.Shortly(types.RestartDelay), render.Shortly(types.MaxRestartDelay)))
+		render.Shortly(backoff.First), render.Shortly(backoff.Max)))
 	flags.StringVar(&r.deadline, "deadline", "", "time at which it fails if it has not ended, such as 2h from now, or 2026-01-02T15:04:05Z")
 	flags.BoolVar(&r.accumulate, "accumulate", false, "after a long wait, collect free capacity on one node")
 	flags.BoolVarP(&r.detach, "detach", "d", false, "print the ids, and leave the tasks running")

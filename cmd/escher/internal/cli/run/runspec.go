@@ -17,6 +17,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/backoff"
 )
 
 // specFlags say what to run, and how.
@@ -56,8 +57,8 @@ func (s *specFlags) Add(cmd *cobra.Command) {
 	flags.DurationVar(&s.maxDelay, "restart-max-delay", 0, "longest wait before a restart")
 	flags.StringVar(&s.stopSignal, "stop-signal", "", "signal that asks it to end, such as SIGINT (default: the image's, or SIGTERM)")
 	flags.DurationVar(&s.grace, "grace", 0, "time between the stop signal and the kill")
-	cmdutil.Preset(flags, "restart-delay", render.Shortly(types.RestartDelay), "give a time above 0s, or leave it out for the default")
-	cmdutil.Preset(flags, "restart-max-delay", render.Shortly(types.MaxRestartDelay), "give a time above 0s, or leave it out for the default")
+	cmdutil.Preset(flags, "restart-delay", render.Shortly(backoff.First), "give a time above 0s, or leave it out for the default")
+	cmdutil.Preset(flags, "restart-max-delay", render.Shortly(backoff.Max), "give a time above 0s, or leave it out for the default")
 	cmdutil.Preset(flags, "grace", "10s", "give a time above 0s; escher stop --grace 0s kills at once")
 	s.entrypointGiven = func() bool { return flags.Changed("entrypoint") }
 	s.isolation.Add(cmd)

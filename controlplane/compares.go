@@ -1,6 +1,10 @@
-package types
+package controlplane
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/escher-sched/escher/types"
+)
 
 // The compares that binding a task may need.
 const (
@@ -12,9 +16,9 @@ const (
 	ephemeralCompares = 5
 )
 
-// BindCompares returns the largest number of compares that binding the task may need, over its
+// bindCompares returns the largest number of compares that binding a task may need, over its
 // alternatives.
-func (t *Task) BindCompares() int {
+func bindCompares(t *types.Task) int {
 	most := requestCompares(t.Requests)
 	for _, a := range t.Alternatives {
 		most = max(most, requestCompares(t.Requests.Plus(a.Requests)))
@@ -22,14 +26,14 @@ func (t *Task) BindCompares() int {
 	return fixedCompares + most
 }
 
-// requestCompares returns the share of the requests in BindCompares.
-func requestCompares(r Requests) int {
+// requestCompares returns the share of the requests in bindCompares.
+func requestCompares(r types.Requests) int {
 	n := 0
 	for _, x := range r {
 		switch {
 		case strings.Contains(x.Name, "@"):
 			n++ // the grant
-		case !IsPhysical(x.Name):
+		case !types.IsPhysical(x.Name):
 			n += ephemeralCompares
 		}
 	}
