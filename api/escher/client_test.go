@@ -311,6 +311,25 @@ func wrong(ctx context.Context, c *escher.Client, name string) error {
 
 func second[T any](_ T, err error) error { return err }
 
+// TestHold holds a unit of a resource in a task, in turn, and not outside.
+func TestHold(t *testing.T) {
+	both := clients(t)
+	inside := both["inside"]
+	if _, err := both["outside"].Hold(t.Context(), "turn", 0); !errors.Is(err, types.Precondition) {
+		t.Errorf("outside of tasks: %v", err)
+	}
+	if err := inside.SetResource(t.Context(), "turn", "1", escher.OnThisNode()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		release, err := inside.Hold(t.Context(), "turn", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release()
+	}
+}
+
 // TestOnlyOutside explains a task, and submits a job with a policy of its own. A task cannot, and is
 // told so.
 func TestOnlyOutside(t *testing.T) {

@@ -2,6 +2,7 @@ package escher
 
 import (
 	"context"
+	"time"
 
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
@@ -83,4 +84,15 @@ func (c *Client) Reserve(ctx context.Context, r Reservation) error { return c.re
 // Unreserve ends a reservation.
 func (c *Client) Unreserve(ctx context.Context, id string) error {
 	return c.requests.Unreserve(ctx, id)
+}
+
+// Hold waits for one unit of a resource of the node of the task in which the program runs, in turn with
+// other tasks, and holds it until release, for at most limit; 0 means 10 s. Precondition: the program
+// runs outside of tasks, or the resource is closed. NotFound: the node has no such resource.
+func (c *Client) Hold(ctx context.Context, name string, limit time.Duration) (release func(), err error) {
+	socket, inside := c.requests.(*tasksocket.Client)
+	if !inside {
+		return nil, types.Errorf(types.Precondition, "hold %s: only tasks hold units: run the program in a task", name)
+	}
+	return socket.Hold(ctx, name, limit)
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/e2e/bench/alphazero"
+	"github.com/escher-sched/escher/e2e/bench/interleave"
 	"github.com/escher-sched/escher/e2e/bench/order"
 	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
@@ -20,8 +21,8 @@ import (
 // Main is the program escher-bench, which escher bench starts. It returns the exit code.
 //
 // Its commands: scenarios prints a line for each scenario, run reads a Config as JSON from in and
-// measures, RoleCommand runs a part of a measured cluster, and VirtualCommand a workload in virtual
-// time.
+// measures, RoleCommand runs a part of a measured cluster, and each VirtualCommand a workload in
+// virtual time.
 func Main(args []string, executable func() (string, error), in io.Reader, out, problems io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -53,6 +54,8 @@ func obeyCommand(ctx context.Context, args []string, executable func() (string, 
 		return measure(ctx, self, in, out, problems)
 	case len(args) == 2 && args[0] == order.VirtualCommand:
 		return order.RunVirtual(ctx, in, args[1])
+	case len(args) == 2 && args[0] == interleave.VirtualCommand:
+		return interleave.RunVirtual(ctx, in, args[1])
 	case len(args) == 2 && args[0] == rig.RoleCommand:
 		return rig.RunRole(ctx, args[1], in, out, alphazero.Parts())
 	}

@@ -49,6 +49,8 @@ type Node struct {
 	Capacity map[string]types.Quantity
 	// Labels are labels such as rack: r1.
 	Labels map[string]string
+	// GPUs is how many simulated GPUs it has, which are devices.
+	GPUs int
 	// Host is its address for tasks. PortFirst and PortLast are its range of ports; 0 means none.
 	Host                string
 	PortFirst, PortLast int

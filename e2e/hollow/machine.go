@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 	"github.com/escher-sched/escher/types"
 )
@@ -47,7 +48,7 @@ func (c *Cluster) startAgent(n Node, runtime *simruntime.Runtime) {
 		agent, err := nodeagent.New(nodeagent.Config{
 			StateDir: stateDir,
 			Store:    c.Store, Runtime: m.runtime, Cluster: c.id, Node: n.Name, TTL: c.cfg.TTL,
-			Capacity: types.NewRequests(n.Capacity), Labels: labels(n.Labels), Host: n.Host, Ports: nodeagent.PortRange{First: n.PortFirst, Last: n.PortLast}, Logger: c.cfg.Log.Named("agent." + n.Name),
+			Capacity: types.NewRequests(n.Capacity), Labels: labels(n.Labels), Devices: devicesOf(n), Host: n.Host, Ports: nodeagent.PortRange{First: n.PortFirst, Last: n.PortLast}, Logger: c.cfg.Log.Named("agent." + n.Name),
 			BootClock: func() time.Duration { return time.Since(c.begin) + time.Hour }, BootID: "boot-" + n.Name,
 		})
 		if err != nil {
@@ -58,6 +59,14 @@ func (c *Cluster) startAgent(n Node, runtime *simruntime.Runtime) {
 		}
 		return nil
 	})
+}
+
+// devicesOf returns the simulated GPUs of a node; nil if it has none.
+func devicesOf(n Node) nodeagent.DeviceSource {
+	if n.GPUs == 0 {
+		return nil
+	}
+	return devices.Simulated{Count: n.GPUs, Model: "Simulated", Links: "none", NUMA: 1}.Devices(n.Name)
 }
 
 func labels(m map[string]string) []types.Label {

@@ -33,6 +33,7 @@ func Policies() []esl.Policy {
 		place.Near{},
 		place.Prefer{},
 		place.Objective{},
+		place.Interleave{},
 		admission.Queue{},
 		admission.FairQueue{},
 		admission.Semaphore{},

@@ -32,6 +32,10 @@ type Assign struct {
 	Ahead int
 	// Patience is when an unbound task is assigned to another node; 0 means 10 s.
 	Patience time.Duration
+
+	// pick, unless nil, chooses instead of Score: it returns the index of a room where needs fit, and
+	// -1 for none.
+	pick func(x *assignment, needs []cluster.Need, rooms []*esl.Room) int
 }
 
 const (
@@ -71,12 +75,15 @@ type assignment struct {
 
 // Next assigns waiting tasks to nodes, in order of priority, age and number.
 func (a Assign) Next(s *esl.State) esl.Plan {
-	plan := esl.Plan{Reason: "nodes are chosen"}
-	waiting := assignments(s)
-	if len(waiting) == 0 {
-		return plan
+	if waiting := assignments(s); len(waiting) > 0 {
+		return a.assign(s, waiting, s.Rooms())
 	}
-	rooms := s.Rooms()
+	return esl.Plan{}
+}
+
+// assign assigns waiting tasks to rooms.
+func (a Assign) assign(s *esl.State, waiting []*assignment, rooms []*esl.Room) esl.Plan {
+	plan := esl.Plan{Reason: "nodes are chosen"}
 	ahead := a.settle(s, &plan, waiting, rooms)
 	placing := a.Among(rooms)
 	early := 0
@@ -112,7 +119,13 @@ func (a Assign) Next(s *esl.State) esl.Plan {
 func (a Assign) choose(s *esl.State, x *assignment, placing *Placing) string {
 	x.ways = taskset.AlternativesOf(s, x.task, x.own)
 	for _, needs := range x.ways.Open {
-		if best := placing.best(needs, x.tried); best >= 0 {
+		var best int
+		if a.pick != nil {
+			best = a.pick(x, needs, placing.rooms)
+		} else {
+			best = placing.best(needs, x.tried)
+		}
+		if best >= 0 {
 			placing.take(best, needs)
 			return placing.rooms[best].Node.Name
 		}

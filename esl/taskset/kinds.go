@@ -11,6 +11,7 @@ const (
 	KindElasticBalance = "elastic-balance"
 	KindFairQueue      = "fair-queue"
 	kindFairShare      = "fair-share"
+	kindInterleave     = "interleave"
 	kindObjective      = "objective"
 	kindPack           = "pack"
 	kindQueue          = "queue"

@@ -204,7 +204,7 @@ func steering(s *esl.State, job, id types.ResourceID) int {
 // steerers are the kinds of policies that put a resource where tasks may go now, in the order in
 // which they settle.
 func steerers() []string {
-	return []string{kindColocate, kindBalance, kindSpread, kindApart, KindElasticBalance, kindPack, kindObjective}
+	return []string{kindColocate, kindBalance, kindSpread, kindApart, KindElasticBalance, kindPack, kindObjective, kindInterleave}
 }
 
 // Exists reports whether a node has some of an ephemeral resource.

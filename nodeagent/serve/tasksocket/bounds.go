@@ -22,6 +22,7 @@ type Bounds struct {
 	all        share
 	mu         sync.Mutex
 	namespaces map[string]*share
+	holds      *Holds
 }
 
 // share limits concurrent use: by the agent, or by one of its namespaces.
@@ -56,6 +57,7 @@ func NewBounds() *Bounds {
 			listings: semaphore.NewWeighted(agentListings),
 		},
 		namespaces: make(map[string]*share),
+		holds:      NewHolds(),
 	}
 }
 

@@ -32,6 +32,7 @@ func modes() map[string]struct{ may, mayNot []asked } {
 			may:    []asked{{"/v1/watch?id=me", ""}, {"/v1/watch?of=peers", ""}},
 			mayNot: []asked{{"/v1/watch", ""}, {"/v1/watch?of=resources&id=me", ""}, {"/v1/watch?of=resources", ""}, {"/v1/watch?id=me&id=other", ""}},
 		},
+		"GET /v1/hold": {mayNot: []asked{{"/v1/hold?name=theirs", ""}}},
 		"POST /v1/resources": {
 			may: []asked{
 				{"/v1/resources", `{"name":"new","capacity":"1"}`}, {"/v1/resources", `{"name":"new","capacity":"2","lifetime":"task"}`},

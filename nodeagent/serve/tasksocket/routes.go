@@ -25,6 +25,7 @@ func (s *Server) routes() []route {
 		{"GET /v1/tasks/{id}", s.get(s.status), (*Server).ownTask},
 		{"GET /v1/wait", s.get(s.wait, "until", "id", "timeout"), (*Server).ownIDs},
 		{"GET /v1/watch", http.HandlerFunc(s.watch), (*Server).ownIDs},
+		{"GET /v1/hold", http.HandlerFunc(s.hold), nil},
 		{"POST /v1/resources", post(s, s.set), anything},
 		{"POST /v1/tasks", post(s, s.launch), nil},
 		{"POST /v1/tasks/{id}/stop", post(s, s.stop), (*Server).ownTask},

@@ -46,7 +46,15 @@ func (c *Client) Watch(ctx context.Context, w Watch, handle func(Event) error) e
 	if w.After != 0 {
 		query.Set("after", strconv.FormatInt(w.After, 10))
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://escher/v1/watch?"+query.Encode(), nil)
+	if err := c.follow(ctx, "/v1/watch?"+query.Encode(), handle); err != nil {
+		return err
+	}
+	return types.Errorf(types.Unavailable, "watch by the task socket %s: it was ended: watch again, after the last id", c.path)
+}
+
+// follow calls handle with the events of a request until its answer ends.
+func (c *Client) follow(ctx context.Context, path string, handle func(Event) error) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://escher"+path, nil)
 	if err != nil {
 		return types.Errorf(types.Invalid, "write request: %w", err)
 	}
@@ -62,10 +70,7 @@ func (c *Client) Watch(ctx context.Context, w Watch, handle func(Event) error) e
 		}
 		return answer.Refused("the task socket", res.StatusCode, bytes.TrimSpace(text))
 	}
-	if err := readEvents(res.Body, handle); err != nil {
-		return err
-	}
-	return types.Errorf(types.Unavailable, "watch by the task socket %s: it was ended: watch again, after the last id", c.path)
+	return readEvents(res.Body, handle)
 }
 
 // onlyTasks returns a handler that leaves out the events of other tasks.

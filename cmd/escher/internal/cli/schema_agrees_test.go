@@ -57,6 +57,7 @@ func special() map[string]object {
 		"fair-queue": {"flows": object{"gold": 2}},
 		"fair-share": {"of": object{"a": object{"weight": 2, "of": object{"b": object{}}, "anyone": 1}}, "anyone": 1, "over": []any{"cpu"}},
 		"gang":       {"onLoss": "restart"},
+		"interleave": {"phases": []any{"load", "compute"}},
 		"objective":  {"by": "load", "weights": object{"cpu": 2}},
 		"prefer": {"of": []any{object{"node": "n", "rack": "r", "zone": "z", "labels": object{"disk": "ssd"}, "requests": object{"gpu": "1"}, "after": "1s"}},
 			"anywhere": "3s"},
