@@ -3,6 +3,7 @@ package hollow
 import (
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -61,6 +62,25 @@ func ByCommand(c nodeagent.Container) (simruntime.Behaviour, error) {
 func amount(id types.ResourceID, text string) (int64, error) {
 	q, err := types.ParseQuantity(string(id), text)
 	return int64(q), err
+}
+
+// Resuming returns ByCommand for tasks with checkpoints: each attempt goes on where the one before it ended.
+func Resuming() Behave {
+	var mu sync.Mutex
+	done := make(map[string]time.Duration)
+	return func(c nodeagent.Container) (simruntime.Behaviour, error) {
+		b, err := ByCommand(c)
+		task := c.Attempt.Namespace + "/" + c.Attempt.Task
+		mu.Lock()
+		defer mu.Unlock()
+		b.Run = max(0, b.Run-done[task])
+		b.Ended = func(ran time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			done[task] += ran
+		}
+		return b, err
+	}
 }
 
 // EndAtOnce ends each process at once, with success.

@@ -238,3 +238,38 @@ func TestKeeperKilled(t *testing.T) {
 		clean(t, c)
 	})
 }
+
+// TestResuming lets an evicted task go on where it was, and another one start from its beginning.
+func TestResuming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := hollow.Start(context.Background(), hollow.Config{Nodes: hollow.Nodes(1, 4), Behave: hollow.Resuming()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		jobs, err := c.Client("d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		job, err := jobs.Submit(t.Context(), controlplane.Job{Name: "job", Tasks: esl.Copies(2, hollow.Task(1000, "run", "10m"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		time.Sleep(4 * time.Minute)
+		if err := jobs.Evict(t.Context(), job.Tasks[0], 1); err != nil {
+			t.Fatal(err)
+		}
+		ended, err := jobs.Wait(t.Context(), controlplane.UntilEnded, job.Tasks...)
+		if took := time.Since(begin); err != nil || took < 10*time.Minute || took > 10*time.Minute+30*time.Second {
+			t.Errorf("both have ended after %s: %v", took, err)
+		}
+		if got := ended[job.Tasks[0]]; got.Attempt != 2 || got.Phase != types.Succeeded {
+			t.Errorf("the evicted one: %+v", got)
+		}
+	})
+}

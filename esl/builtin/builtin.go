@@ -27,6 +27,7 @@ func Policies() []esl.Policy {
 		room.Migrate{},
 		room.Preempt{},
 		room.Stay{},
+		room.LeastAttained{},
 		turn.Aging{},
 		turn.Shortest{},
 		turn.EarliestDeadline{},

@@ -37,6 +37,8 @@ type clearing struct {
 	at    map[string]int // index of the room of each node
 	below int
 	spare time.Duration
+	// only, unless nil, are the jobs whose tasks may be evicted.
+	only map[string]bool
 	// patient reports whether to wait for leaving tasks, however long that takes.
 	patient bool
 	// left are tasks that are not evicted yet, though they draw on a reservation that was removed
@@ -75,6 +77,13 @@ func clearingOf(s *esl.State, yields func(u *victim, who asker) bool) *clearing 
 func newClearing(s *esl.State, below int, spare time.Duration, patient bool) *clearing {
 	c := clearingOf(s, func(u *victim, who asker) bool { return u.priority < who.priority && u.ns == who.ns })
 	c.below, c.spare, c.patient = below, spare, patient
+	c.fill()
+	return c
+}
+
+// fill adds the possible victims.
+func (c *clearing) fill() {
+	s := c.s
 	for _, r := range s.View.Reservations {
 		if r.Info.V != nil && r.Info.V.HandsOver() {
 			c.below = max(c.below, r.Info.V.Priority) // begun makes capacity for it, too
@@ -99,7 +108,6 @@ func newClearing(s *esl.State, below int, spare time.Duration, patient bool) *cl
 			c.add(u)
 		}
 	}
-	return c
 }
 
 // candidates returns the possible victims that hold something of a node, in the order of eviction;

@@ -254,9 +254,12 @@ func drawsAlways(t *cluster.Task, id types.ResourceID) bool {
 	return !slices.ContainsFunc(ways, func(way types.Alternative) bool { return way.Requests.Get(name) == 0 })
 }
 
-// stays reports whether a task must not be evicted: it is of the same job, was evicted recently, or
-// its job has policy stay.
+// stays reports whether a task must not be evicted: it is of the same job, or of none of those that may
+// lose tasks, was evicted recently, or its job has policy stay.
 func (c *clearing) stays(t *cluster.Task) bool {
+	if c.only != nil && (t.ID.Namespace != c.s.Namespace || !c.only[t.Info.V.Job]) {
+		return true
+	}
 	if t.Info.V.Job != "" && t.Info.V.Job == c.s.Job && t.ID.Namespace == c.s.Namespace {
 		return true
 	}

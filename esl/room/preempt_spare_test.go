@@ -126,9 +126,9 @@ func TestSpareOfLess(t *testing.T) {
 func TestHandsOverOne(t *testing.T) {
 	s := occupied(t, "a n1 4 1 1", "b n2 4 1 2", "c n3 4 1 3")
 	s.Ops = controlplane.HandOverCompares(1, 1)
-	plan, fits := Preempt{}.begin(s, []taskset.Wish{
-		{ID: "gang", Priority: 5, Ways: [][]types.Bundle{cores(4, 4)}},
-		{ID: "one", Priority: 5, Ways: [][]types.Bundle{cores(4)}},
+	plan, fits := Preempt{}.making(s).begin([]taskset.Wish{
+		{Job: "high", ID: "gang", Priority: 5, Ways: [][]types.Bundle{cores(4, 4)}},
+		{Job: "high", ID: "one", Priority: 5, Ways: [][]types.Bundle{cores(4)}},
 	}, []string{"0", "1"})
 	if fits || len(plan.Reserve) != 1 || len(plan.Reserve[0].Bundles) != 1 || plan.Reason != "evict 1 task of lower priority" {
 		t.Errorf("it fits: %v, and %+v", fits, plan)
@@ -139,7 +139,7 @@ func TestHandsOverOne(t *testing.T) {
 func TestReasonCountsTasks(t *testing.T) {
 	s := occupied(t, "a n1 2 1 1", "b n1 2 1 2", "c n2 4 9 3", "d n3 4 9 4")
 	for cpu, want := range map[int]string{2: "evict 1 task of lower priority", 4: "evict 2 tasks of lower priority"} {
-		plan, _ := Preempt{}.begin(s, []taskset.Wish{{ID: "one", Priority: 5, Ways: [][]types.Bundle{cores(cpu)}}}, []string{"0"})
+		plan, _ := Preempt{}.making(s).begin([]taskset.Wish{{Job: "high", ID: "one", Priority: 5, Ways: [][]types.Bundle{cores(cpu)}}}, []string{"0"})
 		if plan.Reason != want {
 			t.Errorf("for %d cpu: %q, want %q", cpu, plan.Reason, want)
 		}

@@ -1,9 +1,7 @@
 package room
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -12,30 +10,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The waiting units for which capacity is made, and the pauses after failures.
-
-// wanting returns all waiting units, and the long-waiting ones, both in order; again is when the
-// next unit will have waited long enough.
-func (p Preempt) wanting(s *esl.State) (all, long []taskset.Wish, again time.Time) {
-	all = slices.Concat(taskset.WaitingReservations(s), taskset.WaitingTasks(s))
-	slices.SortStableFunc(all, func(a, b taskset.Wish) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
-	})
-	for _, w := range all {
-		if due := w.Since.Add(p.after()); s.Now.Before(due) {
-			again = taskset.Earliest(again, due)
-		} else {
-			long = append(long, w)
-		}
-	}
-	return all, long, again
-}
-
-// patient reports whether to wait for leaving tasks at a moment. It does so until a unit has waited
-// for longer than the policy gives evicted tasks, because other leaving tasks may take any time.
-func (p Preempt) patient(all []taskset.Wish, at time.Time) bool {
-	return !slices.ContainsFunc(all, func(w taskset.Wish) bool { return !at.Before(w.Since.Add(p.within())) })
-}
+// The pauses after failures, and the leaving tasks that are waited for.
 
 // triedInVain remembers reservations that failed: they were incomplete, or no task of the job fit
 // into them. The policy uses less information than the scheduler, such as the topology of devices.

@@ -10,7 +10,7 @@ import (
 
 // Wish is a unit that waits for capacity: a reservation of the job, or a task that draws on none.
 type Wish struct {
-	ID string
+	ID, Job string
 	// Reservation reports whether it is a reservation.
 	Reservation bool
 	// Priority is as given, Raised what is added to it by now.
@@ -25,13 +25,18 @@ type Wish struct {
 // WaitingReservations returns the waiting reservations of the job. An accumulating one gives its part
 // back when capacity is made for it.
 func WaitingReservations(s *esl.State) []Wish {
+	return WaitingReservationsOf(s, func(job string) bool { return job == s.Job })
+}
+
+// WaitingReservationsOf is WaitingReservations for the jobs that of selects.
+func WaitingReservationsOf(s *esl.State, of func(job string) bool) []Wish {
 	var out []Wish
 	for id, r := range s.View.Reservations {
-		if id.Namespace != s.Namespace || r.Info.V == nil || r.Info.V.Job != s.Job || r.Info.V.Directed() || r.Grant.V != nil && !(r.Current() && grants.Accumulates(r)) {
+		if id.Namespace != s.Namespace || r.Info.V == nil || !of(r.Info.V.Job) || r.Info.V.Directed() || r.Grant.V != nil && !(r.Current() && grants.Accumulates(r)) {
 			continue
 		}
 		out = append(out, Wish{
-			ID: id.ID, Reservation: true, Priority: r.Info.V.Priority, Raised: r.Info.V.Raised, Since: time.Unix(0, r.Info.V.Submitted),
+			ID: id.ID, Job: r.Info.V.Job, Reservation: true, Priority: r.Info.V.Priority, Raised: r.Info.V.Raised, Since: time.Unix(0, r.Info.V.Submitted),
 			Session: r.Info.V.Session, Ways: [][]types.Bundle{r.Info.V.Bundles},
 		})
 	}
@@ -56,7 +61,7 @@ func WaitingTasks(s *esl.State) []Wish {
 		}
 		if ways := BundlesOf(s, t); len(ways) > 0 {
 			out = append(out, Wish{
-				ID: t.ID.ID, Priority: t.Info.V.Priority, Raised: t.Info.V.Order() - t.Info.V.Priority, Since: time.Unix(0, since),
+				ID: t.ID.ID, Job: s.Job, Priority: t.Info.V.Priority, Raised: t.Info.V.Order() - t.Info.V.Priority, Since: time.Unix(0, since),
 				Session: t.Info.V.Session, Ways: ways,
 			})
 		}

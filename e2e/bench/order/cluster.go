@@ -19,6 +19,7 @@ import (
 	"github.com/escher-sched/escher/esl/admission"
 	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/esl/gang"
+	"github.com/escher-sched/escher/esl/room"
 	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/esl/turn"
 	"github.com/escher-sched/escher/scheduler"
@@ -41,6 +42,8 @@ type policy struct {
 	priority func(job) int
 	// limited means that jobs have limits of their run times, a tenth above their lengths.
 	limited bool
+	// preempts means that jobs may wait after they have begun, and go on where they were.
+	preempts bool
 }
 
 // line is the name of the shared policy.
@@ -62,6 +65,7 @@ func policies() []policy {
 			return share.FairShare{Anyone: 1, Over: []string{string(types.GPU)}}
 		}, of: byTenant},
 		{name: "shortest", limited: true, of: func(job) []esl.Policy { return []esl.Policy{turn.Shortest{}} }},
+		{name: "least-attained", shared: func(int) esl.Shared { return room.LeastAttained{} }, of: inLine, preempts: true},
 		// Lengths are known: each doubling is a priority less.
 		{name: "priority-by-length", priority: func(j job) int { return 20 - int(math.Log2(j.Runs)) }},
 	}
@@ -87,7 +91,7 @@ func run(ctx context.Context, l load, p policy) (spans []span, err error) {
 		nodes[i].Capacity[string(types.GPU)] = devices * rig.WholeDevice
 	}
 	c, err := hollow.Start(ctx, hollow.Config{
-		Nodes: nodes, Collector: keep, TTL: session,
+		Nodes: nodes, Collector: keep, TTL: session, Behave: hollow.Resuming(),
 		Scheduler: scheduler.Config{Placement: p.placement, Seed: 1}, Collect: collect.Config{After: p.after},
 	})
 	if err != nil {

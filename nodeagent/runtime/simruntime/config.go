@@ -37,6 +37,8 @@ type Behaviour struct {
 	Copy bool
 	// Output is what it writes at its start.
 	Output []tasklog.Piece
+	// Ended, unless nil, is called when it ends, with how long it has run. It must not call the runtime.
+	Ended func(ran time.Duration)
 }
 
 // Script decides what a container does, or the error with which it does not start. It must be a

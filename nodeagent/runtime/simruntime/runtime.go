@@ -288,6 +288,9 @@ func (r *Runtime) end(k *container, exit nodeagent.Exit) {
 		exit.CPU, exit.Memory = exit.At.Sub(k.seen.Started)*time.Duration(k.behaviour.MilliCPU)/1000, k.behaviour.Memory
 		k.seen.Exit, k.seen.Running = &exit, false
 		close(k.ended)
+		if k.behaviour.Ended != nil {
+			k.behaviour.Ended(exit.At.Sub(k.seen.Started))
+		}
 	}
 	r.hint()
 }

@@ -331,6 +331,7 @@ func TestFlagsMakePolicies(t *testing.T) {
 		"--preempt --aging 1m --stay":                              `preempt, stay, aging {"every":"1m0s"}`,
 		"--shortest":                                               "shortest",
 		"--earliest-deadline":                                      "earliest-deadline",
+		"--least-attained las":                                     `use {"name":"las","of":"least-attained"}`,
 		"--queue batch":                                            `use {"name":"batch","of":"queue"}`,
 		"--queue lanes/fast":                                       `use {"name":"lanes","as":"fast","of":"fair-queue"}`,
 		"--share teams/a/alice":                                    `use {"name":"teams","as":"a/alice","of":"fair-share"}`,

@@ -15,7 +15,7 @@ func runHeadings() []cmdutil.Heading {
 		{Title: policyFlags, Flags: []string{
 			"gang", "spread", "queue", "share", "semaphore", "after", "after-each", "at-once", "priority", "preempt", "elastic",
 			"pack", "apart", "together", "balance", "colocate-with", "near", "near-wait", "prefer", "per-node", "max-skew",
-			"interleave", "on-loss", "shortest", "earliest-deadline", "aging", "stay", "migrate", "policy", "scheduler",
+			"interleave", "on-loss", "shortest", "earliest-deadline", "least-attained", "aging", "stay", "migrate", "policy", "scheduler",
 		}},
 		{Title: "Container", Flags: []string{
 			"env", "env-file", "workdir", "port", "mount", "scratch", "tmpfs", "shm-size", "user", "entrypoint", "binary", "init", "interactive", "tty",
