@@ -20,19 +20,30 @@ import (
 // on each node that has a copy. Replicate puts it there, or the task that wrote the data provides
 // it. It may come before the tasks or after them. A copy ends with the session of its node.
 //
-// A task that has waited for Wait goes anywhere; with Cache, its node has a copy then.
+// A task waits for a place near the data before it takes one farther away: delay scheduling. Steps widen
+// where it may go, each after its time. After Wait it goes anywhere; with Cache, its node has a copy then.
 type Near struct {
 	// To is the name of the data. With Each, the i-th task is near To.i, from 0.
 	To   string `json:"to" desc:"the name of the data" is:"resource"`
 	Each bool   `json:"each,omitempty" desc:"each task has data of its own: the name, a dot, and its number from 0"`
 	// In is how near: on a node with the data, or in a rack or zone of one; empty means node.
 	In esl.Domain `json:"in,omitempty" desc:"how near: node, or in the rack or zone of one; node if it is left out"`
+	// Steps are larger domains, to which a task goes when it has waited.
+	Steps []Step `json:"steps,omitempty" desc:"racks or zones of nodes with the data, to which a task goes after a while, the smallest first"`
 	// Wait is how long a task waits before it goes anywhere; 0 means without limit.
 	Wait manifest.Wait `json:"wait,omitempty" desc:"after how long a task goes anywhere; never if it is left out, at once if it is 0s"`
 	// Cache gives the node of a task that runs elsewhere a copy.
 	Cache bool `json:"cache,omitempty" desc:"a task that runs elsewhere leaves a copy on its node" needs:"wait"`
 	// Copies is how many copies Cache makes at most, existing ones included; 0 means no limit.
 	Copies int `json:"copies,omitempty" desc:"the most copies that cache makes; no limit if it is left out" zero:"are none: leave cache out, or leave copies out for no bound" needs:"cache"`
+}
+
+// Step is a domain to which a task goes after a while.
+type Step struct {
+	// In is the domain: the rack or zone of a node with the data.
+	In esl.Domain `json:"in" desc:"the rack or zone of a node with the data"`
+	// After is how long after its submission a task goes there.
+	After manifest.Duration `json:"after,omitempty" desc:"how long after its submission a task goes there; at once if it is left out, but nearer nodes first"`
 }
 
 // Kind returns near.
@@ -43,6 +54,9 @@ func (Near) Describe() esl.Description {
 	return esl.Description{Does: "tasks run where their data is; after a while, anywhere", OneByOne: true, Flags: []esl.Flag{{
 		Name: "near", Usage: "name of data: run on a node that has it, as a resource of this name", Text: esl.Sets[string]("to"), Values: esl.Values{Resources: true},
 		With: []esl.Flag{{
+			Name: "near-step", Usage: "with --near: rack,after=10s or zone,after=1m: after how long to run in the rack or zone of such a node; repeat for both",
+			Texts: nearSteps, Values: esl.Values{Words: []string{"rack,after=", "zone,after="}}, Alone: "is given without --near: name the data",
+		}, {
 			Name: "near-wait", Usage: "with --near: after how long to run anywhere; 0s means at once (default: never)",
 			Time: esl.Sets[time.Duration]("wait"), Alone: "is given without --near: name the data",
 		}},
@@ -51,7 +65,7 @@ func (Near) Describe() esl.Description {
 
 // Validate checks the parameters.
 func (p Near) Validate() error {
-	errs := []error{types.ValidateEphemeral("to", p.To), p.In.Or(esl.Node).Validate("in")}
+	errs := append([]error{types.ValidateEphemeral("to", p.To), p.In.Or(esl.Node).Validate("in")}, p.validSteps()...)
 	switch {
 	case p.Copies < 0:
 		errs = append(errs, esl.Invalid("copies: %d is negative: give how many at most, or leave it out for no bound", p.Copies))
@@ -76,26 +90,30 @@ func (p Near) Apply(g *esl.Group) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
+	steps := p.steps()
 	for i := range g.Tasks {
-		name := p.data(i)
-		if err := types.ValidateEphemeral("to", name); err != nil {
+		if err := types.ValidateEphemeral("to", p.data(i)); err != nil {
 			return err
 		}
-		if p.In.Or(esl.Node) != esl.Node {
-			name = g.Own(strconv.Itoa(i * taskset.BoolInt(p.Each)))
-			if i == 0 || p.Each {
+		var near []types.Alternative
+		for _, step := range steps {
+			name, own := p.resource(g.Own, step, i)
+			if own && (i == 0 || p.Each) {
 				g.Make(name, 0, controlplane.OnEvery())
 			}
+			near = append(near, types.Alternative{After: time.Duration(step.After)})
+			if name != "" {
+				near[len(near)-1].Requests = types.NewRequests(map[string]types.Quantity{name: 1})
+			}
 		}
-		if p.Wait == 0 {
-			g.Ask(i, name, 1)
+		if len(near) == 1 {
+			g.Ask(i, near[0].Requests[0].Name, near[0].Requests[0].Amount)
 			continue
 		}
-		near := types.Alternative{Requests: types.NewRequests(map[string]types.Quantity{name: 1})}
-		if n := len(g.Tasks[i].Task.Alternatives); 2*n > types.MaxAlternatives {
-			return esl.Invalid("wait: with the %d alternatives that task %d has there are %d: at most %d are allowed, drop some", n, i, 2*n, types.MaxAlternatives)
+		if n := len(g.Tasks[i].Task.Alternatives); n*len(near) > types.MaxAlternatives {
+			return esl.Invalid("wait: with the %d alternatives that task %d has there are %d: at most %d are allowed, drop some", n, i, n*len(near), types.MaxAlternatives)
 		}
-		g.Either(i, near, types.Alternative{After: max(0, time.Duration(p.Wait))})
+		g.Either(i, near...)
 	}
 	return nil
 }
@@ -106,8 +124,14 @@ func (p Near) Next(s *esl.State) esl.Plan {
 	if s.Ended() {
 		return plan
 	}
-	if p.In.Or(esl.Node) != esl.Node {
-		p.widen(s, &plan)
+	var data map[int]string
+	for _, step := range p.steps() {
+		if step.In == esl.Rack || step.In == esl.Zone {
+			if data == nil {
+				data = p.wanted(s)
+			}
+			p.widen(s, &plan, step, data)
+		}
 	}
 	if p.Cache {
 		p.cache(s, &plan)
@@ -116,15 +140,15 @@ func (p Near) Next(s *esl.State) esl.Plan {
 }
 
 // widen puts a resource of the policy on all nodes of each rack or zone that has the data.
-func (p Near) widen(s *esl.State, plan *esl.Plan) {
-	for i, data := range p.wanted(s) {
-		own := s.Own(strconv.Itoa(i))
+func (p Near) widen(s *esl.State, plan *esl.Plan, step Step, wanted map[int]string) {
+	for i, data := range wanted {
+		own, _ := p.resource(s.Own, step, i)
 		has := make(map[string]bool)
 		for _, n := range replicasOf(s, data) {
-			has[p.In.Of(n)] = true
+			has[step.In.Of(n)] = true
 		}
 		delete(has, "")
-		open(s, plan, own, types.Inf, false, func(n *cluster.Node) bool { return has[p.In.Of(n)] })
+		open(s, plan, own, types.Inf, false, func(n *cluster.Node) bool { return has[step.In.Of(n)] })
 	}
 }
 
@@ -234,14 +258,7 @@ func (p Near) Why(s *esl.State, task string) why.Reason {
 	if nodes := names(replicasOf(s, data)); len(nodes) > 0 {
 		where = "which is on " + strings.Join(nodes[:min(len(nodes), 6)], ", ")
 	}
-	if p.Wait != 0 {
-		left := time.Duration(p.Wait) - s.Now.Sub(time.Unix(0, t.Info.V.Submitted))
-		if left <= 0 {
-			return why.Say(why.Place, "near: it was to be near %s, %s, and goes anywhere by now", data, where)
-		}
-		return why.Say(why.Place, "near: it is to be near %s, %s: it goes anywhere in %s", data, where, left.Round(time.Second))
-	}
-	return why.Say(why.Place, "near: it is to be near %s, %s: it waits for room there", data, where)
+	return p.whyWaits(data, where, s.Now.Sub(time.Unix(0, t.Info.V.Submitted)))
 }
 
 // Replicate records that nodes have a copy of data, until they are lost, or it is invalidated. The

@@ -77,6 +77,90 @@ func TestNearWaits(t *testing.T) {
 	})
 }
 
+// farther are nodes of two cores: n01 is in the rack of n00, n02 in its zone, and n03 in another one.
+func farther() []hollow.Node {
+	nodes := hollow.Nodes(4, 2)
+	for i, at := range [][2]string{{"r0", "z0"}, {"r0", "z0"}, {"r1", "z0"}, {"r2", "z1"}} {
+		nodes[i].Labels = map[string]string{"rack": at[0], "zone": at[1]}
+	}
+	return nodes
+}
+
+// TestNearSteps widens where tasks may go: the node, its rack, its zone and any node, each after its time.
+func TestNearSteps(t *testing.T) {
+	esltest.OnSite(t, farther(), func(s *esltest.Site) {
+		s.Must(place.Replicate(s.Context(), s.Jobs.Client, "words", "n00"))
+		steps := []place.Step{{In: esl.Rack, After: manifest.Duration(time.Minute)}, {In: esl.Zone, After: manifest.Duration(3 * time.Minute)}}
+		job := s.Run("read", esl.Copies(8, hollow.Task(1000)), place.Near{To: "words", Steps: steps, Wait: manifest.Wait(5 * time.Minute)})
+		begin := time.Now()
+		for _, want := range []struct {
+			pass      time.Duration
+			on, waits string
+		}{
+			{0, "n00 2", "near: it is to be near words, which is on n00: it goes into its rack in "},
+			{50 * time.Second, "n00 2", "it goes into its rack in "},
+			{70 * time.Second, "n00 2, n01 2", "it was to be near words, which is on n00, and goes into its rack by now, into its zone in "},
+			{170 * time.Second, "n00 2, n01 2", "into its zone in "},
+			{190 * time.Second, "n00 2, n01 2, n02 2", "goes into its zone by now, anywhere in "},
+			{290 * time.Second, "n00 2, n01 2, n02 2", "anywhere in "},
+		} {
+			s.Pass(want.pass - time.Since(begin))
+			s.Await(esl.Node, want.on, job)
+			if got := s.Why(s.Waiting(job)[0]); !strings.Contains(got, want.waits) {
+				t.Errorf("after %s: %q", want.pass, got)
+			}
+		}
+		s.Pass(15 * time.Second)
+		s.Await(esl.Node, "n00 2, n01 2, n02 2, n03 2", job)
+		s.Stop(job.Tasks...)
+		_, err := s.Jobs.SetResource(s.Context(), "words", 0, controlplane.OnEvery(), controlplane.SetOptions{})
+		s.Must(err)
+		s.NothingLeft()
+	})
+}
+
+// TestNearStepsEach widens for each task around data of its own, and without wait no farther.
+func TestNearStepsEach(t *testing.T) {
+	esltest.OnSite(t, farther(), func(s *esltest.Site) {
+		s.Must(place.Replicate(s.Context(), s.Jobs.Client, "part.0", "n00"))
+		s.Must(place.Replicate(s.Context(), s.Jobs.Client, "part.1", "n03"))
+		for _, node := range []string{"n00", "n03"} {
+			_, err := s.Jobs.Launch(s.Context(), esltest.TaskOn(node, 2000))
+			s.Must(err)
+		}
+		s.Pass(time.Second)
+		steps := []place.Step{{In: esl.Rack, After: manifest.Duration(10 * time.Second)}}
+		job := s.Run("read", esl.Copies(2, hollow.Task(1000)), place.Near{To: "part", Each: true, Steps: steps})
+		s.Pass(time.Hour)
+		if a, b := s.Node(job.Tasks[0]), s.Node(job.Tasks[1]); a != "n01" || b != "" {
+			t.Errorf("they run on %q and %q, want n01 and none", a, b)
+		}
+		s.Says(job.Tasks[1], "near: it was to be near part.1, which is on n03, and goes into its rack by now")
+		wide := s.Run("wide", esl.Copies(2, hollow.Task(500)), place.Near{To: "part", Each: true, In: esl.Rack, Steps: []place.Step{{In: esl.Zone}}})
+		s.Pass(time.Second)
+		if a, b := s.Node(wide.Tasks[0]), s.Node(wide.Tasks[1]); a != "n01" || b != "" {
+			t.Errorf("they run on %q and %q, want n01 and none", a, b)
+		}
+	})
+}
+
+// TestNearStepsRefused names the step that is wrong.
+func TestNearStepsRefused(t *testing.T) {
+	for want, p := range map[string]place.Near{
+		`steps[0].in: "node" is no step`:                {To: "x", Steps: []place.Step{{In: esl.Node}}},
+		`steps[0].in: "" is no step`:                    {To: "x", Steps: []place.Step{{}}},
+		"steps[1].in: rack is not larger than zone":     {To: "x", Steps: []place.Step{{In: esl.Zone}, {In: esl.Rack}}},
+		"steps[0].in: rack is not larger than rack":     {To: "x", In: esl.Rack, Steps: []place.Step{{In: esl.Rack}}},
+		"steps[0].after: -1s is negative":               {To: "x", Steps: []place.Step{{In: esl.Rack, After: manifest.Duration(-time.Second)}}},
+		"steps[1].after: 1s is less than after of rack": {To: "x", Steps: []place.Step{{In: esl.Rack, After: manifest.Duration(time.Minute)}, {In: esl.Zone, After: manifest.Duration(time.Second)}}},
+		"wait: 0s is less than after of rack, 1m0s":     {To: "x", Steps: []place.Step{{In: esl.Rack, After: manifest.Duration(time.Minute)}}, Wait: manifest.AtOnce},
+	} {
+		if err := p.Validate(); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
 // TestNearProduced: a succeeding task leaves the data; each reader has its own.
 func TestNearProduced(t *testing.T) {
 	esltest.OnSite(t, hollow.Racks(hollow.Nodes(4, 4), 2), func(s *esltest.Site) {

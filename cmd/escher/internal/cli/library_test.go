@@ -346,6 +346,8 @@ func TestFlagsMakePolicies(t *testing.T) {
 		"--prefer rack/r1 --prefer anywhere":                       `prefer {"of":[{"rack":"r1"}],"anywhere":"0s"}`,
 		"--prefer label/disk=ssd,gpu=1 --prefer anywhere,after=1m": `prefer {"of":[{"labels":{"disk":"ssd"},"requests":{"gpu":"1"}}],"anywhere":"1m0s"}`,
 		"--policy spread={over:rack} --policy acme.com/even":       "",
+
+		"--near corpus --near-step rack,after=5s --near-step zone,after=1m --near-wait 2m": `near {"to":"corpus","steps":[{"in":"rack","after":"5s"},{"in":"zone","after":"1m0s"}],"wait":"2m0s"}`,
 	} {
 		words := strings.Fields(args)
 		if want == "" {

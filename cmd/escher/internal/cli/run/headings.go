@@ -14,7 +14,7 @@ func runHeadings() []cmdutil.Heading {
 		}},
 		{Title: policyFlags, Flags: []string{
 			"gang", "spread", "queue", "share", "semaphore", "after", "after-each", "at-once", "priority", "preempt", "elastic",
-			"pack", "apart", "together", "balance", "colocate-with", "near", "near-wait", "prefer", "per-node", "max-skew",
+			"pack", "apart", "together", "balance", "colocate-with", "near", "near-wait", "near-step", "prefer", "per-node", "max-skew",
 			"interleave", "on-loss", "shortest", "earliest-deadline", "least-attained", "aging", "stay", "migrate", "policy", "scheduler",
 		}},
 		{Title: "Container", Flags: []string{
