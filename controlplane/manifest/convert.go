@@ -204,7 +204,7 @@ func (r *Reservation) Reservation() types.Reservation {
 		out.Lost = lost // otherwise Validate reports it
 	}
 	for _, b := range r.Bundles {
-		out.Bundles = append(out.Bundles, types.Bundle{Requests: b.Requests, Node: b.Node, Devices: deviceRequests(b.Devices)})
+		out.Bundles = append(out.Bundles, b.Bundle())
 	}
 	return out
 }

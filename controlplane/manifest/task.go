@@ -157,3 +157,13 @@ type Bundle struct {
 	Node     string         `json:"node,omitempty" desc:"where it must be; anywhere if it is left out" is:"name"`
 	Devices  []Devices      `json:"devices,omitempty" desc:"restrictions on the devices of the requests"`
 }
+
+// BundleOf returns the form in files of a stored bundle.
+func BundleOf(b types.Bundle) Bundle {
+	return Bundle{Requests: b.Requests, Node: b.Node, Devices: fromDeviceRequests(b.Devices)}
+}
+
+// Bundle returns its stored form.
+func (b Bundle) Bundle() types.Bundle {
+	return types.Bundle{Requests: b.Requests, Node: b.Node, Devices: deviceRequests(b.Devices)}
+}

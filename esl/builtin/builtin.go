@@ -4,6 +4,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/admission"
+	"github.com/escher-sched/escher/esl/ahead"
 	"github.com/escher-sched/escher/esl/estimate"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/esl/place"
@@ -39,6 +40,7 @@ func Policies() []esl.Policy {
 		admission.FairQueue{},
 		admission.Semaphore{},
 		share.FairShare{},
+		ahead.ReserveAhead{},
 		esl.Use{},
 		admission.Limit{},
 		admission.After{},

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -200,8 +201,35 @@ func (e *explainer) collecting(r *cluster.Reservation, x *why.Explanation) {
 	if len(parts) == 0 {
 		x.Summary = "It has collected all that it asks for" + then + "."
 	}
+	switch until := lentUntil(r); {
+	case until.After(e.now):
+		note(x, "It is for %s, in %s. Until then only tasks that end before, %s, may use what it has collected.", until.Format(time.RFC3339), why.InWords(until.Sub(e.now)), action.TaskMaxRun.Of())
+	case !until.IsZero():
+		note(x, "It is late: it is for %s, %s ago.", until.Format(time.RFC3339), why.InWords(e.now.Sub(until)))
+	}
 	if !r.Info.V.Directed() {
 		note(x, "No task draws on it before it is complete. Only tasks that end in time, %s, may use what it has collected.", action.TaskMaxRun.Of())
+	}
+}
+
+// lentUntil returns until when a reservation that its maker directs lends what it collects; zero if it does not.
+func lentUntil(r *cluster.Reservation) time.Time {
+	if !grants.IsDirected(r) || r.Info.V.Collect.LendUntil == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, r.Info.V.Collect.LendUntil).UTC()
+}
+
+// lenders notes which holder lends what it has collected, and until when.
+func (e *explainer) lenders(x *why.Explanation) {
+	for _, h := range x.Holders {
+		if h.Kind != why.KindReservation {
+			continue
+		}
+		if until := lentUntil(e.v.Reservations[cluster.ID{Namespace: h.Namespace, ID: h.ID}]); until.After(e.now) {
+			note(x, "Reservation %s is for %s, in %s. Until then only tasks that end before, %s, may use what it has collected.", h.ID, until.Format(time.RFC3339), why.InWords(until.Sub(e.now)), action.TaskMaxRun.Of())
+			return
+		}
 	}
 }
 

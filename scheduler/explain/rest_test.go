@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -27,6 +28,36 @@ func TestCollectsForItself(t *testing.T) {
 			t.Errorf("it says %q, want %q", x.Summary, want)
 		}
 	})
+}
+
+// TestLendsUntil: a reservation that lends what it collects says until when, to those that wait for it, too;
+// after that it says that it is late.
+func TestLendsUntil(t *testing.T) {
+	for in, want := range map[time.Duration][2]string{
+		2 * time.Hour: {
+			"It is for 2000-01-01T02:00:01Z, in 2h. Until then only tasks that end before, maxRun, may use what it has collected.",
+			"Reservation r is for 2000-01-01T02:00:01Z, in 2h. Until then only tasks that end before, maxRun, may use what it has collected.",
+		},
+		-time.Minute: {"It is late: it is for 1999-12-31T23:59:01Z, 1m1s ago.", ""},
+	} {
+		inSmall(t, func(w *small) {
+			w.nodes(q{"cpu": 1000}, "n1")
+			w.launch("runs", q{"cpu": 500})
+			to := &types.Collect{On: []string{"n1"}, LendUntil: w.now.Add(in).UnixNano()}
+			w.put(controlplane.ReservationKey("d", "r"), &types.Reservation{Collect: to, Bundles: []types.Bundle{bundleOf(q{"cpu": 1000})}})
+			w.settle()
+			w.launch("waits", q{"cpu": 500})
+			for i, subject := range []string{"reservation/r", "task/waits"} {
+				var notes []string
+				for _, n := range w.explain(subject).Notes {
+					notes = append(notes, n.String())
+				}
+				if text := strings.Join(notes, " "); want[i] == "" && strings.Contains(text, "Until then") || !strings.Contains(text, want[i]) {
+					t.Errorf("in %s %s says %q", in, subject, text)
+				}
+			}
+		})
+	}
 }
 
 // TestMoveIsExplained: the reservation says what its bundles wait for, and a task of it why it is

@@ -400,6 +400,7 @@ func (e *explainer) addHolders(f *finding, x *why.Explanation) {
 			provided(l.ID)
 		}
 	}
+	e.lenders(x)
 }
 
 // owner is the scheduler that serves a namespace, or the one that a task names; empty if schedulers

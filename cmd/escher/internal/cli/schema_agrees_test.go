@@ -61,7 +61,8 @@ func special() map[string]object {
 		"objective":  {"by": "load", "weights": object{"cpu": 2}},
 		"prefer": {"of": []any{object{"node": "n", "rack": "r", "zone": "z", "labels": object{"disk": "ssd"}, "requests": object{"gpu": "1"}, "after": "1s"}},
 			"anywhere": "3s"},
-		"near": {"steps": []any{object{"in": "zone", "after": "1s"}}},
+		"near":          {"steps": []any{object{"in": "zone", "after": "1s"}}},
+		"reserve-ahead": {"bundles": []any{object{"requests": object{"cpu": "1"}, "node": "n"}}, "at": "2026-12-01T08:00:00Z", "for": "1h"},
 	}
 }
 
@@ -239,6 +240,7 @@ func laxer() *regexp.Regexp {
 		`(policies\[0\]\.with|after)\.tasks: .* come after one another in a circle`,
 		`(policies\[0\]\.with|[a-z]+)\.(every|max|anywhere): .* is less than`,
 		`(policies\[0\]\.with|near)\.(wait|steps\[\d\]\.(in|after)): .* is (less than|not larger than|no step)`,
+		`(policy\.with|reserve-ahead)\.at: .* is not a time`,
 		`.*: "500m" is in thousandths of a byte`,
 		`.*capacity: r: `, `provides\[0\]\.amount: `,
 		`requests\.escher\.io/cap-`, // the requests of the fields of a spec

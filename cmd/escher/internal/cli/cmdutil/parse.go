@@ -75,6 +75,20 @@ func ParseBundle(text string) (types.Bundle, error) {
 	return types.Bundle{Requests: requests, Node: node}, err
 }
 
+// ParseMoment reads a time: in RFC 3339, or as people write it, without a zone, which is the time of this
+// machine. ok is false if it is none.
+func ParseMoment(text string) (at time.Time, ok bool) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, true
+	}
+	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if at, err := time.ParseInLocation(form, text, time.Local); err == nil {
+			return at, true
+		}
+	}
+	return at, false
+}
+
 // ParseBytes reads a number of bytes such as 8Gi; empty means 0.
 func ParseBytes(field, text string) (int64, error) {
 	if text == "" {

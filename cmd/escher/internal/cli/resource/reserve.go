@@ -22,7 +22,8 @@ cpu@train.
   escher reserve train --bundle gpu=4 --count 8
   escher reserve train --bundle gpu=4 --gpu-model H100 --gpu-topology nvlink
   escher reserve train --bundle cpu=1@node-1
-  escher reserve train --bundle gpu=8 --wait --timeout 10m`
+  escher reserve train --bundle gpu=8 --wait --timeout 10m
+  escher reserve later --bundle cpu=1 --at 2099-12-01T08:00 --for 2h`
 
 // NewReserve returns the command that creates a reservation.
 func NewReserve(f *cmdutil.Factory) *cobra.Command {
@@ -33,6 +34,7 @@ func NewReserve(f *cmdutil.Factory) *cobra.Command {
 	var timeout time.Duration
 	var r types.Reservation
 	var lost string
+	var ahead reserveAhead
 	cmd := &cobra.Command{
 		Use:   "reserve RESERVATION --bundle name=amount,…[@node]",
 		Short: "Lock bundles of resources, all or none",
@@ -68,12 +70,12 @@ func NewReserve(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := client.Reserve(cmd.Context(), args[0], r); err != nil {
+			if err := ahead.reserve(cmd, client, args[0], r); err != nil {
 				return err
 			}
 			fmt.Fprintln(f.Out, args[0])
 			if wait {
-				return waitGranted(cmd.Context(), f, client, args[0], timeout)
+				return waitGranted(cmd.Context(), f, client, args[0], timeout, ahead.given())
 			}
 			return nil
 		},
@@ -89,25 +91,27 @@ func NewReserve(f *cmdutil.Factory) *cobra.Command {
 	flags.BoolVar(&r.Accumulate, "accumulate", false, "after a long wait, collect free capacity")
 	flags.StringVar(&lost, "on-loss", types.WaitForNode.String(), "when a node is lost or drained: wait keeps its bundles there, move locks them elsewhere when all of them fit")
 	cmdutil.Former(cmd, f, "lost", "on-loss")
+	ahead.add(flags)
 	return cmd
 }
 
-// waitGranted waits until a reservation is granted, or deleted.
-func waitGranted(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, id string, timeout time.Duration) error {
+// waitGranted waits until a reservation is granted, or deleted. One that is ahead is made by a policy, soon.
+func waitGranted(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, id string, timeout time.Duration, ahead bool) error {
 	defer f.Progress("waiting for reservation " + id)()
 	if timeout > 0 {
 		limited, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		ctx = limited
 	}
-	gone := false
+	gone, seen := false, false
 	kinds := []controlplane.Kind{controlplane.Reservations, controlplane.Grants}
 	err := cmdutil.ViewUntil(ctx, client, kinds, func(view *cluster.View) bool {
 		r := view.Reservations[cluster.ID{Namespace: client.Namespace(), ID: id}]
 		if r == nil || r.Info.V == nil {
-			gone = true
-			return true
+			gone = seen || !ahead
+			return gone
 		}
+		seen = true
 		return r.Current() && r.Grant.V.Phase == types.Granted
 	})
 	switch {

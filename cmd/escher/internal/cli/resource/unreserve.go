@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl/builtin"
 )
 
 // NewUnreserve returns the command that deletes a reservation.
@@ -24,6 +25,13 @@ func NewUnreserve(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			for _, arg := range args {
+				if isAhead(cmd.Context(), client, arg) {
+					if err := builtin.New(client).Withdraw(cmd.Context(), arg, true); err != nil {
+						return err
+					}
+					fmt.Fprintln(f.Out, arg)
+					continue
+				}
 				id, err := client.ResolveKind(cmd.Context(), controlplane.Reservations, arg)
 				if err != nil {
 					return err

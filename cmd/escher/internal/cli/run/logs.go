@@ -115,14 +115,8 @@ func parseTime(name, text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
+	if at, ok := cmdutil.ParseMoment(text); ok {
 		return at, nil
-	}
-	// Without a zone, as people write it: the time of this machine.
-	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if at, err := time.ParseInLocation(form, text, time.Local); err == nil {
-			return at, nil
-		}
 	}
 	return time.Time{}, types.Errorf(types.Invalid, "%s: %q is not a time: give how long ago, such as 5m, or a time such as 2026-01-31T12:00:00Z", name, text)
 }
