@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/e2e/hollow"
@@ -34,16 +35,16 @@ type policy struct {
 	after time.Duration
 	// placement says which nodes are taken; empty means the default.
 	placement search.Choice
-	// shared, unless nil, is declared under the name line, for a cluster of some nodes; of returns the
-	// policies of a job.
-	shared func(nodes int) esl.Shared
+	// shared, unless nil, is declared under the name line; of returns the policies of a job.
+	shared func(load) esl.Shared
 	of     func(job) []esl.Policy
 	// priority returns the priority of a job; nil means 0 for all.
 	priority func(job) int
-	// limited means that jobs have limits of their run times, a tenth above their lengths.
-	limited bool
-	// preempts means that jobs may wait after they have begun, and go on where they were.
-	preempts bool
+	// limited means that jobs have the limits of their run times, and due that they have their deadlines.
+	// The policies that need these end jobs that cannot meet them.
+	limited, due bool
+	// evicts means that jobs may run more than once, and resumes that they go on where they were.
+	evicts, resumes bool
 }
 
 // line is the name of the shared policy.
@@ -53,31 +54,78 @@ const line = "line"
 func policies() []policy {
 	inLine := func(job) []esl.Policy { return []esl.Policy{esl.Use{Name: line}} }
 	byTenant := func(j job) []esl.Policy { return []esl.Policy{esl.Use{Name: line, As: j.Tenant}} }
+	own := func(p esl.Policy) func(job) []esl.Policy { return func(job) []esl.Policy { return []esl.Policy{p} } }
+	given := func(j job) int { return j.Priority }
+	fair := func(reclaim time.Duration) func(load) esl.Shared {
+		return func(l load) esl.Shared {
+			s := share.FairShare{Anyone: 1, Reclaim: manifest.Duration(reclaim)}
+			if l.machines == nil {
+				s.Over = []string{string(types.GPU)} // the only resource that jobs ask for
+			}
+			return s
+		}
+	}
 	return []policy{
 		{name: "default"},
 		{name: "spread", placement: search.Spread},
 		{name: "collect-30s", after: 30 * time.Second},
 		{name: "collect-1h", after: time.Hour},
-		{name: "collect-never", after: 10000 * time.Hour},
-		{name: "queue", shared: func(int) esl.Shared { return admission.Queue{} }, of: inLine},
-		{name: "fair-queue", shared: func(nodes int) esl.Shared { return admission.FairQueue{Limit: nodes * devices, Anyone: 1} }, of: byTenant},
-		{name: "fair-share", shared: func(int) esl.Shared {
-			return share.FairShare{Anyone: 1, Over: []string{string(types.GPU)}}
-		}, of: byTenant},
-		{name: "shortest", limited: true, of: func(job) []esl.Policy { return []esl.Policy{turn.Shortest{}} }},
-		{name: "least-attained", shared: func(int) esl.Shared { return room.LeastAttained{} }, of: inLine, preempts: true},
+		{name: "collect-never", after: never},
+		{name: "queue", shared: func(load) esl.Shared { return admission.Queue{} }, of: inLine},
+		{name: "fair-queue", shared: func(l load) esl.Shared { return admission.FairQueue{Limit: l.slots(), Anyone: 1} }, of: byTenant},
+		{name: "fair-share", shared: fair(0), of: byTenant},
+		{name: "fair-share-reclaim", shared: fair(10 * time.Minute), of: byTenant, evicts: true},
+		{name: "shortest", limited: true, of: own(turn.Shortest{})},
+		{name: "least-attained", shared: func(load) esl.Shared { return room.LeastAttained{} }, of: inLine, evicts: true, resumes: true},
+		{name: "earliest-deadline", limited: true, due: true, of: own(turn.EarliestDeadline{})},
+		// Urgent jobs have a higher priority.
+		{name: "priority", priority: given},
+		{name: "aging", priority: given, of: own(turn.Aging{})},
+		{name: "preempt", priority: given, evicts: true, of: func(j job) []esl.Policy {
+			if j.Priority > 0 {
+				return []esl.Policy{room.Preempt{}}
+			}
+			return nil
+		}},
 		// Lengths are known: each doubling is a priority less.
 		{name: "priority-by-length", priority: func(j job) int { return 20 - int(math.Log2(j.Runs)) }},
 	}
 }
 
+// never is longer than any workload takes.
+const never = 10000 * time.Hour
+
 const (
 	// session is how long the session of a node lasts without renewal: no node is lost, and renewals
 	// would be most of the work.
 	session = 24 * time.Hour
-	// patience is how long jobs may take after the last has arrived, relative to all arrivals.
+	// patience is how long all may take, relative to the arrivals and to the work that there is.
 	patience = 10
 )
+
+// patience is how long the jobs may take.
+func (l load) patience() time.Duration {
+	work, most := 0.0, 0.0
+	for _, used := range newFitting(l).used(func(i int) float64 { return l.jobs[i].Runs }) {
+		work = max(work, used)
+	}
+	for _, j := range l.jobs {
+		most = max(most, j.Runs)
+	}
+	return min(never, time.Duration(patience*(l.jobs[len(l.jobs)-1].At+work+most)*float64(time.Second)))
+}
+
+// slots returns about how many jobs run at once, at most.
+func (l load) slots() int {
+	if l.machines == nil {
+		return l.nodes * devices
+	}
+	one := 0.0
+	for _, used := range newFitting(l).used(func(int) float64 { return 1 }) {
+		one = max(one, used/float64(len(l.jobs)))
+	}
+	return int(min(max(1, 1/one), 1<<20))
+}
 
 // run submits the jobs, each at its time, to a cluster of hollow nodes, and returns when each began and
 // ended. Every revision is audited. The clock must be virtual.
@@ -88,10 +136,16 @@ func run(ctx context.Context, l load, p policy) (spans []span, err error) {
 	keep.Interval, keep.Gap, keep.KeepMin, keep.KeepAge = 10*time.Minute, time.Minute, 20*time.Minute, 20*time.Minute
 	nodes := hollow.Nodes(l.nodes, 1)
 	for i := range nodes {
-		nodes[i].Capacity[string(types.GPU)] = devices * rig.WholeDevice
+		for _, has := range l.capacity(i) {
+			nodes[i].Capacity[has.Name] = has.Amount
+		}
+	}
+	behave := hollow.ByCommand
+	if p.resumes {
+		behave = hollow.Resuming()
 	}
 	c, err := hollow.Start(ctx, hollow.Config{
-		Nodes: nodes, Collector: keep, TTL: session, Behave: hollow.Resuming(),
+		Nodes: nodes, Collector: keep, TTL: session, Behave: behave,
 		Scheduler: scheduler.Config{Placement: p.placement, Seed: 1}, Collect: collect.Config{After: p.after},
 	})
 	if err != nil {
@@ -103,12 +157,11 @@ func run(ctx context.Context, l load, p policy) (spans []span, err error) {
 		return nil, err
 	}
 	if p.shared != nil {
-		if err := client.Declare(ctx, line, p.shared(l.nodes), ""); err != nil {
+		if err := client.Declare(ctx, line, p.shared(l), ""); err != nil {
 			return nil, err
 		}
 	}
-	seen := newSightings(l.jobs)
-	last := time.Duration(l.jobs[len(l.jobs)-1].At * float64(time.Second))
+	seen := newSightings(l.jobs, p.due)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		for i, j := range l.jobs {
@@ -121,7 +174,7 @@ func run(ctx context.Context, l load, p policy) (spans []span, err error) {
 		}
 		return nil
 	})
-	watched, stop := context.WithTimeout(ctx, patience*last)
+	watched, stop := context.WithTimeout(ctx, l.patience())
 	defer stop()
 	group.Go(func() error {
 		err := controlplane.ListWatch(watched, c.Store, controlplane.ListWatchOptions{Prefix: controlplane.Prefix(controlplane.Statuses)}, seen.take)
@@ -139,13 +192,16 @@ func run(ctx context.Context, l load, p policy) (spans []span, err error) {
 // submit submits a job.
 func submit(ctx context.Context, client *esl.Client, i int, j job, p policy) error {
 	var tasks []controlplane.Submission
-	for n, has := range j.tasks() {
-		t := types.Task{Name: "train", Requests: types.NewRequests(map[string]types.Quantity{string(types.GPU): types.Quantity(has) * rig.WholeDevice})}
+	for n, requests := range j.tasks() {
+		t := types.Task{Name: "train", Requests: requests}
 		if p.priority != nil {
 			t.Priority = p.priority(j)
 		}
-		if p.limited {
-			t.MaxRun = time.Duration(1.1*j.Runs*float64(time.Second)) + time.Second
+		if p.limited && j.Limit > 0 {
+			t.MaxRun = time.Duration(j.Limit * float64(time.Second))
+		}
+		if p.due {
+			t.Deadline = time.Now().Add(time.Duration(j.Deadline * float64(time.Second))).UnixNano()
 		}
 		tasks = append(tasks, controlplane.Submission{
 			ID: fmt.Sprintf("j%d-%d", i, n), Task: t,
@@ -174,10 +230,11 @@ type sightings struct {
 	// began and ended are the tasks of each job that have run, and that have ended.
 	began, ended []map[string]bool
 	n            int // jobs that have ended
+	due          bool
 }
 
-func newSightings(jobs []job) *sightings {
-	s := &sightings{begin: time.Now(), jobs: jobs, spans: make([]span, len(jobs)), began: make([]map[string]bool, len(jobs)), ended: make([]map[string]bool, len(jobs))}
+func newSightings(jobs []job, due bool) *sightings {
+	s := &sightings{due: due, begin: time.Now(), jobs: jobs, spans: make([]span, len(jobs)), began: make([]map[string]bool, len(jobs)), ended: make([]map[string]bool, len(jobs))}
 	for i := range jobs {
 		s.began[i], s.ended[i] = make(map[string]bool), make(map[string]bool)
 	}
@@ -200,6 +257,10 @@ func (s *sightings) take(u controlplane.Update) error {
 		}
 		tasks := len(s.jobs[i].tasks())
 		switch {
+		case s.spans[i].Refused:
+		case s.due && status.Phase.Ended() && status.Phase != types.Succeeded:
+			s.spans[i] = span{Refused: true}
+			s.n++
 		case status.Phase == types.Running && !s.began[i][k.ID]:
 			if s.began[i][k.ID] = true; len(s.began[i]) == tasks {
 				s.spans[i].Begin = now

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/e2e/bench/workload"
 	"github.com/escher-sched/escher/types"
 )
@@ -21,18 +22,54 @@ type job struct {
 	At, Runs float64
 	// GPUs is how many devices it asks for in all: eight for each task, and the rest for the last.
 	GPUs int
+	// Of are the requests of each task, of a job that asks for something else; nil means GPUs.
+	Of []types.Requests
 	// Tenant submits it.
 	Tenant string
+	// Limit is the limit of its run time, in seconds, for the policies that read lengths; 0 means that it
+	// is not known.
+	Limit float64
+	// Deadline is within how many seconds it is to end, and Priority what it is submitted with, for the
+	// policies that look at them.
+	Deadline float64
+	Priority int
 }
 
-// tasks returns the devices of each task.
-func (j job) tasks() []int { return workload.Training{GPUs: j.GPUs}.Tasks() }
+// tasks returns the requests of each task.
+func (j job) tasks() []types.Requests {
+	if j.Of != nil {
+		return j.Of
+	}
+	all := make([]types.Requests, 0, 1+j.GPUs/devices)
+	for _, n := range (workload.Training{GPUs: j.GPUs}).Tasks() {
+		all = append(all, ofDevices(n))
+	}
+	return all
+}
 
-// load is a workload, and how many nodes it is for.
+// isGang reports whether the job has more than one task.
+func (j job) isGang() bool { return len(j.Of) > 1 || j.Of == nil && j.GPUs > devices }
+
+// ofDevices returns the requests, or the capacity, of so many devices.
+func ofDevices(n int) types.Requests {
+	return types.NewRequests(map[string]types.Quantity{string(types.GPU): types.Quantity(n) * rig.WholeDevice})
+}
+
+// load is a workload, and the nodes that it is for.
 type load struct {
 	name  string
 	nodes int
-	jobs  []job
+	// machines are the capacities of the nodes; nil means eight devices each.
+	machines []types.Requests
+	jobs     []job
+}
+
+// capacity returns the capacity of a node.
+func (l load) capacity(i int) types.Requests {
+	if l.machines != nil {
+		return l.machines[i]
+	}
+	return ofDevices(devices)
 }
 
 // mix is how a workload is generated.
@@ -109,18 +146,41 @@ func denser(all []workload.Training, nodes, n int) []job {
 		t := all[i*len(all)/min(n, len(all))]
 		jobs = append(jobs, job{At: t.Submit, Runs: min(max(t.Runs, shortest), longest), GPUs: t.GPUs, Tenant: t.Tenant})
 	}
-	if len(jobs) == 0 {
-		return nil
+	if len(jobs) > 0 {
+		closer(jobs, spanOf(jobs, nodes, phillyLoad))
 	}
-	first, last := jobs[0].At, jobs[len(jobs)-1].At
-	faster := (last - first) / spanOf(jobs, nodes, phillyLoad)
-	for i := range jobs {
-		jobs[i].At = (jobs[i].At - first) / faster
-	}
+	complete(jobs)
 	return jobs
 }
 
-// spanOf returns the time within which jobs must arrive to ask for a share of the nodes.
+// closer moves the arrivals of jobs: the first comes at 0, the last after span.
+func closer(jobs []job, span float64) {
+	first, last := jobs[0].At, jobs[len(jobs)-1].At
+	for i := range jobs {
+		if jobs[i].At -= first; last > first {
+			jobs[i].At *= span / (last - first)
+		}
+	}
+}
+
+// complete gives jobs what neither the trace nor a generated workload says. Limits are a tenth above the
+// lengths. Every tenth job is urgent, of priority 9. Deadlines leave half an hour to eight hours of
+// waiting, as many jobs each.
+func complete(jobs []job) {
+	for i := range jobs {
+		j := &jobs[i]
+		j.Limit = 1.1*j.Runs + 1
+		j.Deadline = deadlineOf(i, *j)
+		if i%10 == 0 {
+			j.Priority = 9
+		}
+	}
+}
+
+// deadlineOf returns within how many seconds job i is to end.
+func deadlineOf(i int, j job) float64 { return max(j.Limit, j.Runs) + 1800*float64(int(1)<<(i%5)) }
+
+// spanOf returns the time within which jobs must arrive to ask for a share of the devices of the nodes.
 func spanOf(jobs []job, nodes int, share float64) float64 {
 	work := 0.0
 	for _, j := range jobs {
@@ -150,5 +210,6 @@ func (m mix) generate(nodes, n int, seed uint64) []job {
 	for i := range jobs {
 		jobs[i].At *= span
 	}
+	complete(jobs)
 	return jobs
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,10 +20,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Scenarios returns the scenario about the order of jobs.
+// Scenarios returns the scenarios about the order of jobs.
 func Scenarios() []rig.Scenario {
 	return []rig.Scenario{{
-		Name: "order", About: "how long jobs wait, of five workloads under each policy, in virtual time; compared with textbook disciplines, which are computed without a cluster",
+		Name: "frontier", Replays: true, About: "scenario order for gangs that collect after other times, and for shortest with other times: mean against longest wait",
+		Full: rig.Size{Nodes: 8, Tasks: 400, Rounds: 1}, Quick: rig.Size{Nodes: 4, Tasks: 60, Rounds: 1}, Run: measureFrontier,
+	}, {
+		Name: "order", Replays: true, About: "how long jobs wait, of five workloads under each policy, in virtual time; compared with textbook disciplines, which are computed without a cluster",
 		Full: rig.Size{Nodes: 8, Tasks: 400, Rounds: 1}, Quick: rig.Size{Nodes: 4, Tasks: 60, Rounds: 1}, Run: measure,
 	}}
 }
@@ -34,8 +38,19 @@ const VirtualCommand = "bench-virtual"
 // errand is what that command reads. It writes a span for each job.
 type errand struct {
 	Workload, Policy string
-	Nodes, Jobs      int
-	Seed             uint64
+	// File is where the jobs are from, unless they are generated.
+	File        file
+	Nodes, Jobs int
+	Seed        uint64
+}
+
+// load returns the workload of an errand.
+func (e errand) load() (load, error) {
+	if e.File.Path != "" {
+		l, _, _, err := e.File.read(e.Nodes, e.Jobs)
+		return l, err
+	}
+	return workloadOf(e.Workload, e.Nodes, e.Jobs, e.Seed)
 }
 
 // RunVirtual is the command VirtualCommand: it runs the workload that in describes, and ends the process.
@@ -50,11 +65,11 @@ func RunVirtual(ctx context.Context, in io.Reader, file string) error {
 		_, _ = io.Copy(io.Discard, in) // its end is that of the parent
 		os.Exit(types.ExitInterrupted)
 	}()
-	l, err := workloadOf(e.Workload, e.Nodes, e.Jobs, e.Seed)
+	l, err := e.load()
 	if err != nil {
 		return err
 	}
-	all := policies()
+	all := append(policies(), frontier()...)
 	at := slices.IndexFunc(all, func(p policy) bool { return p.name == e.Policy })
 	if at < 0 {
 		return types.Errorf(types.Invalid, "policy: %q is unknown", e.Policy)
@@ -77,49 +92,120 @@ func RunVirtual(ctx context.Context, in io.Reader, file string) error {
 const atOnce = 2
 
 // measure runs every workload under every policy.
-func measure(ctx context.Context, cfg rig.Config) (rows []rig.Row, err error) {
-	if cfg.Tasks < leastJobs || cfg.Nodes < leastNodes {
-		return nil, types.Errorf(types.Invalid, "tasks %d, nodes %d: give at least %d jobs, and %d nodes", cfg.Tasks, cfg.Nodes, leastJobs, leastNodes)
+func measure(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
+	return compare(ctx, cfg, disciplines(), policies())
+}
+
+// compare runs every workload under every discipline and policy, and draws the picture.
+func compare(ctx context.Context, cfg rig.Config, rivals []discipline, all []policy) (rows []rig.Row, err error) {
+	if all, err = chosen(all, cfg.Policies); err != nil {
+		return nil, err
+	}
+	workloads, err := workloadsOf(&cfg)
+	if err != nil {
+		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	group := new(errgroup.Group)
 	defer func() { stop(); _ = group.Wait() }() // the arms return the errors
 	slots := make(chan struct{}, atOnce)
-	for _, name := range names() {
-		draws := make([]load, drawsOf(name))
-		for i := range draws {
-			if draws[i], err = workloadOf(name, cfg.Nodes, cfg.Tasks, uint64(i+1)); err != nil {
-				return rows, err
-			}
-		}
+	for _, w := range workloads {
 		var arms []rig.Arm
-		for _, d := range disciplines() {
-			arms = append(arms, rig.Arm{Name: name + "/" + d.name, Measure: func(context.Context, rig.Config) (rig.Figures, error) {
-				var all []rig.Figures
-				for _, l := range draws {
-					all = append(all, figuresOf(l, simulate(l, d)))
-				}
-				return summaryOf(all), nil
-			}})
+		for _, d := range rivals {
+			arms = append(arms, rig.Arm{Name: w.name + "/" + d.name, Measure: eachRound(w.rounds, func(round int) func() (rig.Figures, error) {
+				return func() (rig.Figures, error) { return w.withoutCluster(round, d), nil }
+			})})
 		}
-		for _, p := range policies() {
-			arms = append(arms, rig.Arm{Name: name + "/" + p.name, Measure: ahead(ctx, group, slots, func() (rig.Figures, error) { return onCluster(ctx, cfg, draws, p) })})
+		for _, p := range all {
+			arms = append(arms, rig.Arm{Name: w.name + "/" + p.name, Measure: eachRound(w.rounds, func(round int) func() (rig.Figures, error) {
+				return ahead(ctx, group, slots, func() (rig.Figures, error) { return w.onCluster(ctx, cfg, round, p) })
+			})})
 		}
 		s, err := rig.Interleave(ctx, cfg, arms...)
 		if err != nil {
 			return rows, err
 		}
-		against := name + "/" + base
+		against := w.name + "/" + base
 		for _, a := range arms {
 			row := rig.NewRow(cfg, a.Name, "s", s.Of(a.Name, meanWait)).Over(against, s.Of(a.Name, meanWait), s.Of(against, meanWait)).AddDetails(s, a.Name, meanWait)
 			rows = append(rows, *row.Require(0, rig.Target{Figure: notEnded, AtMost: true, Must: 0, Unit: " not ended"}))
 		}
 	}
+	if cfg.Plot == "" {
+		return rows, nil
+	}
+	if err := os.WriteFile(cfg.Plot, picture(rows), 0o644); err != nil {
+		return rows, types.Errorf(types.Unavailable, "write the picture: plot: %w", err)
+	}
 	return rows, nil
 }
 
-// drawsOf returns how many times a workload is drawn, with seeds from 1 on: every measurement has the
-// same. There is one trace.
+// chosen returns the policies that a list of names has; all if it is empty.
+func chosen(all []policy, list string) (some []policy, err error) {
+	if list == "" {
+		return all, nil
+	}
+	var known []string
+	for _, p := range all {
+		known = append(known, p.name)
+	}
+	for _, name := range strings.Split(list, ",") {
+		i := slices.Index(known, strings.TrimSpace(name))
+		if i < 0 {
+			return nil, types.Errorf(types.Invalid, "policies: %.60q is unknown: use some of %s", name, strings.Join(known, ", "))
+		}
+		some = append(some, all[i])
+	}
+	return some, nil
+}
+
+// drawn is a workload, drawn several times for each round, and the size that was asked for.
+type drawn struct {
+	name        string
+	file        file
+	nodes, jobs int
+	rounds      [][]load
+}
+
+// workloadsOf returns the workloads of a configuration, and sets their size in it.
+func workloadsOf(cfg *rig.Config) (all []drawn, err error) {
+	f, err := fileOf(*cfg)
+	if err != nil {
+		return nil, err
+	}
+	if f.Path != "" {
+		l, unfit, left, err := f.read(cfg.Nodes, cfg.Tasks)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Say("%s: %d jobs for %d nodes (%d do not fit on them, %d left out by their number or without duration)", f.Path, len(l.jobs), l.nodes, unfit, left)
+		w := drawn{name: l.name, file: f, nodes: cfg.Nodes, jobs: cfg.Tasks, rounds: slices.Repeat([][]load{{l}}, cfg.Rounds)}
+		cfg.Nodes, cfg.Tasks = l.nodes, len(l.jobs)
+		return []drawn{w}, nil
+	}
+	if cfg.Tasks < leastJobs || cfg.Nodes < leastNodes {
+		return nil, types.Errorf(types.Invalid, "tasks %d, nodes %d: give at least %d jobs, and %d nodes", cfg.Tasks, cfg.Nodes, leastJobs, leastNodes)
+	}
+	for _, name := range names() {
+		w := drawn{name: name, nodes: cfg.Nodes, jobs: cfg.Tasks, rounds: make([][]load, cfg.Rounds)}
+		for round := range w.rounds {
+			for i := range drawsOf(name) {
+				l, err := workloadOf(name, cfg.Nodes, cfg.Tasks, w.seed(round, i))
+				if err != nil {
+					return nil, err
+				}
+				w.rounds[round] = append(w.rounds[round], l)
+			}
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// seed returns the seed of a draw: from 1 on, others in each round, and the same in every measurement.
+func (w drawn) seed(round, draw int) uint64 { return uint64(round*drawsOf(w.name) + draw + 1) }
+
+// drawsOf returns how many times a workload is drawn for a round. There is one trace.
 func drawsOf(name string) int {
 	if name == philly {
 		return 1
@@ -133,9 +219,22 @@ const (
 	leastNodes = 4
 )
 
-// ahead calls f once in the background, as soon as there is a slot, and returns an arm that waits for
-// the result. Another round gets the same: time is virtual.
-func ahead(ctx context.Context, group *errgroup.Group, slots chan struct{}, f func() (rig.Figures, error)) func(context.Context, rig.Config) (rig.Figures, error) {
+// eachRound returns an arm that measures what of returns for each round, in their order.
+func eachRound(rounds [][]load, of func(round int) func() (rig.Figures, error)) func(context.Context, rig.Config) (rig.Figures, error) {
+	var all []func() (rig.Figures, error)
+	for round := range rounds {
+		all = append(all, of(round))
+	}
+	return func(context.Context, rig.Config) (rig.Figures, error) {
+		next := all[0]
+		all = all[1:]
+		return next()
+	}
+}
+
+// ahead calls f in the background, as soon as there is a slot, and returns a function that waits for the
+// result.
+func ahead(ctx context.Context, group *errgroup.Group, slots chan struct{}, f func() (rig.Figures, error)) func() (rig.Figures, error) {
 	var found rig.Figures
 	var err error
 	done := make(chan struct{})
@@ -150,17 +249,26 @@ func ahead(ctx context.Context, group *errgroup.Group, slots chan struct{}, f fu
 		}
 		return err
 	})
-	return func(context.Context, rig.Config) (rig.Figures, error) {
+	return func() (rig.Figures, error) {
 		<-done
 		return found, err
 	}
 }
 
-// onCluster runs the draws of a workload under a policy.
-func onCluster(ctx context.Context, cfg rig.Config, draws []load, p policy) (rig.Figures, error) {
+// withoutCluster simulates the draws of a round under a discipline.
+func (w drawn) withoutCluster(round int, d discipline) rig.Figures {
 	var all []rig.Figures
-	for i, l := range draws {
-		found, err := oneOnCluster(ctx, cfg, l, uint64(i+1), p)
+	for _, l := range w.rounds[round] {
+		all = append(all, figuresOf(l, simulate(l, d)))
+	}
+	return summaryOf(all)
+}
+
+// onCluster runs the draws of a round under a policy.
+func (w drawn) onCluster(ctx context.Context, cfg rig.Config, round int, p policy) (rig.Figures, error) {
+	var all []rig.Figures
+	for i, l := range w.rounds[round] {
+		found, err := oneOnCluster(ctx, cfg, l, errand{Workload: w.name, Policy: p.name, File: w.file, Nodes: w.nodes, Jobs: w.jobs, Seed: w.seed(round, i)})
 		if err != nil {
 			return nil, err
 		}
@@ -170,9 +278,9 @@ func onCluster(ctx context.Context, cfg rig.Config, draws []load, p policy) (rig
 }
 
 // oneOnCluster runs a workload under a policy, in a process of its own.
-func oneOnCluster(ctx context.Context, cfg rig.Config, l load, seed uint64, p policy) (found rig.Figures, err error) {
+func oneOnCluster(ctx context.Context, cfg rig.Config, l load, e errand) (found rig.Figures, err error) {
 	err = rig.WithDirectory(cfg, func(dir string) error {
-		ask, err := json.Marshal(errand{Workload: l.name, Policy: p.name, Nodes: cfg.Nodes, Jobs: cfg.Tasks, Seed: seed})
+		ask, err := json.Marshal(e)
 		if err != nil {
 			return types.Errorf(types.Internal, "write what to run: %w", err)
 		}
@@ -190,18 +298,18 @@ func oneOnCluster(ctx context.Context, cfg rig.Config, l load, seed uint64, p po
 			err = errors.Join(cmd.Wait(), writing)
 		}
 		if err != nil {
-			return types.Errorf(types.Internal, "run %s under %s: %w: %s", l.name, p.name, err, said.String())
+			return types.Errorf(types.Internal, "run %s under %s: %w: %s", e.Workload, e.Policy, err, said.String())
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return types.Errorf(types.Internal, "read the result of %s under %s: %w", l.name, p.name, err)
+			return types.Errorf(types.Internal, "read the result of %s under %s: %w", e.Workload, e.Policy, err)
 		}
 		var spans []span
 		if err := json.Unmarshal(text, &spans); err != nil {
-			return types.Errorf(types.Internal, "read the result of %s under %s: %w", l.name, p.name, err)
+			return types.Errorf(types.Internal, "read the result of %s under %s: %w", e.Workload, e.Policy, err)
 		}
 		if len(spans) != len(l.jobs) {
-			return types.Errorf(types.Internal, "read the result of %s under %s: it has %d of %d jobs", l.name, p.name, len(spans), len(l.jobs))
+			return types.Errorf(types.Internal, "read the result of %s under %s: it has %d of %d jobs", e.Workload, e.Policy, len(spans), len(l.jobs))
 		}
 		found = figuresOf(l, spans)
 		found["took_s"] = time.Since(begin).Seconds()

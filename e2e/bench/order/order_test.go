@@ -3,11 +3,11 @@ package order
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/esl"
@@ -45,13 +45,13 @@ func TestDisciplines(t *testing.T) {
 	}{
 		{"fifo", gang, "0-100 100-150 150-450 150-160"},
 		{base, gang, "0-100 302-352 2-302 100-110"},
-		{"shortest", gang, "0-100 302-352 2-302 100-110"},
+		{"sjf", gang, "0-100 302-352 2-302 100-110"},
 		// The gang gives way to the shortest, and the longest to the gang.
 		{"srtf", gang, "0-150 1-61 61-361 3-13"},
 		{"fifo", parts, "0-100 100-200 100-110"},
 		{base, parts, "0-100 100-200 0-10"},
 		{"srtf", parts, "0-100 100-200 0-10"},
-		{"least-attained", old, "0-9100 3700-3800"},
+		{"las", old, "0-9100 3700-3800"},
 		{"srtf", old, "0-9100 3700-3800"},
 		{base, old, "0-9000 9000-9100"},
 	} {
@@ -114,7 +114,7 @@ func TestWorkloads(t *testing.T) {
 			t.Fatal(err)
 		}
 		again, _ := workloadOf(m.name, 16, 4000, 3)
-		if !slices.Equal(l.jobs, again.jobs) {
+		if !reflect.DeepEqual(l.jobs, again.jobs) {
 			t.Errorf("%s is another one the second time", m.name)
 		}
 		n, work := 0, 0.0
@@ -145,7 +145,7 @@ func TestWorkloads(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	l := load{nodes: 1, jobs: []job{{At: 0, Runs: 10, GPUs: 8, Tenant: "a"}, {At: 10, Runs: 20, GPUs: 16, Tenant: "b"}, {At: 20, Runs: 5, GPUs: 1}}}
-	got := figuresOf(l, []span{{0, 10, 10}, {14, 34, 6}, {}})
+	got := figuresOf(l, []span{{Begin: 0, End: 10, Early: 10}, {Begin: 14, End: 34, Early: 6}, {}})
 	for name, want := range map[string]float64{
 		meanWait: 2, medianWait: 0, longestWait: 4, gangWait: 4, singleWait: 0, completion: 17, makespan: 34, tenantMost: 4, notEnded: 1,
 		utilization: 100 * (80 + 16*6) / (8. * 20),
@@ -182,29 +182,9 @@ func beginsOf(t *testing.T, nodes int, p policy, end float64, jobs ...job) (all 
 	return all
 }
 
-// TestCollectingKeepsNobodyOfHigherPriorityWaiting frees four nodes after 10, 20, 30 and 40 minutes. A
-// gang of four comes first; what comes a minute later, of higher priority, begins as if there were no
-// gang.
-func TestCollectingKeepsNobodyOfHigherPriorityWaiting(t *testing.T) {
-	const high = 599 // seconds, by which the job is told from the others
-	byLength := policy{name: "by length", after: 30 * time.Second, priority: func(j job) int {
-		if j.Runs == high {
-			return 9
-		}
-		return 0
-	}}
-	for gpus, minutes := range map[int]float64{8: 10, 16: 20, 32: 40} {
-		got := beginsOf(t, 4, byLength, 5400, job{At: 0, Runs: 600, GPUs: 8}, job{At: 1, Runs: 1200, GPUs: 8}, job{At: 2, Runs: 1800, GPUs: 8},
-			job{At: 3, Runs: 2400, GPUs: 8}, job{At: 10, Runs: 600, GPUs: 32}, job{At: 70, Runs: high, GPUs: gpus})
-		if at := got[5] / 60; at < minutes || at > minutes+0.5 {
-			t.Errorf("%d devices of priority 9 begin after %.1f minutes, want %.0f", gpus, at, minutes)
-		}
-	}
-}
-
 // TestTwoGangsInAFairQueue lets two gangs of different flows begin that exceed its limit together.
 func TestTwoGangsInAFairQueue(t *testing.T) {
-	fair := policy{name: "fair", shared: func(int) esl.Shared { return admission.FairQueue{Limit: 150, Anyone: 1} },
+	fair := policy{name: "fair", shared: func(load) esl.Shared { return admission.FairQueue{Limit: 150, Anyone: 1} },
 		of: func(j job) []esl.Policy { return []esl.Policy{esl.Use{Name: line, As: j.Tenant}} }}
 	got := beginsOf(t, 200, fair, 1300, job{At: 0, Runs: 600, GPUs: 64 * devices, Tenant: "a"}, job{At: 1, Runs: 600, GPUs: 128 * devices, Tenant: "b"})
 	if got[0] > 30 || got[1] < 600 || got[1] > 660 {
@@ -228,11 +208,14 @@ func TestEveryPolicyEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, s := range spans {
+					if s.Refused {
+						continue
+					}
 					if s.Begin < l.jobs[i].At-slack || s.End-s.Begin < l.jobs[i].Runs-slack {
 						t.Errorf("job %d, submitted at %.0f for %.0f: %+v", i, l.jobs[i].At, l.jobs[i].Runs, s)
 					}
 				}
-				if most := mostUsed(l, spans); !p.preempts && most > l.nodes*devices {
+				if most := mostUsed(l, spans); !p.evicts && most > l.nodes*devices {
 					t.Errorf("%d devices in use", most)
 				}
 			})

@@ -18,16 +18,16 @@ type discipline struct {
 	// preempts takes running jobs off their nodes for jobs that come first, and loses none of their
 	// work: as with a checkpoint that takes no time.
 	preempts bool
-	// level, unless nil, is the level of a job that has been served for some device seconds, and how
+	// level, unless nil, is the level of a job that has been served for some node seconds, and how
 	// much more service changes it.
 	level func(served float64) (level int, more float64)
 }
 
-// attained is the service after which a job comes after those that have had less, in device seconds: an
-// hour of a node's devices (Tiresias: two queues, in order of arrival within each).
-const attained = 3600 * devices
+// attained is the service after which a job comes after those that have had less, in node seconds: an
+// hour of a node (Tiresias: two queues, in order of arrival within each).
+const attained = 3600
 
-// disciplines are those to compare with.
+// disciplines are those to compare with. Their names differ from those of policies, which share the table.
 func disciplines() []discipline {
 	arrival := func(a, b *progress) int { return cmp.Compare(a.n, b.n) }
 	length := func(a, b *progress) int { return cmp.Or(cmp.Compare(a.left, b.left), arrival(a, b)) }
@@ -37,11 +37,13 @@ func disciplines() []discipline {
 		// In order of arrival, and whatever fits may pass: the base of all ratios.
 		{name: base, before: arrival, passes: true},
 		// The shortest first, of known lengths.
-		{name: "shortest", before: length, passes: true},
+		{name: "sjf", before: length, passes: true},
+		// The earliest deadline first, and whatever fits may pass.
+		{name: "edf", passes: true, before: func(a, b *progress) int { return cmp.Or(cmp.Compare(a.deadline, b.deadline), arrival(a, b)) }},
 		// The shortest remaining time first.
 		{name: "srtf", before: length, passes: true, preempts: true},
 		// The least attained service first, of unknown lengths.
-		{name: "least-attained", passes: true, preempts: true,
+		{name: "las", passes: true, preempts: true,
 			before: func(a, b *progress) int { return cmp.Or(cmp.Compare(a.level, b.level), arrival(a, b)) },
 			level: func(served float64) (int, float64) {
 				if served < attained {
@@ -57,10 +59,10 @@ const base = "fifo-passes"
 
 // progress is a job during a simulation.
 type progress struct {
-	n     int // in order of arrival
-	tasks []int
-	gpus  float64
-	// left is how long it still has to run, and served what it has had, in device seconds, at since.
+	n int // in order of arrival
+	// width is how much it asks for, in nodes, and deadline when it is to end.
+	width, deadline float64
+	// left is how long it still has to run, and served what it has had, in node seconds, at since.
 	left, served, since float64
 	level               int
 	running             bool
@@ -96,8 +98,7 @@ type simulation struct {
 	discipline
 	now     float64
 	arrived float64 // when the last job arrives
-	free    []int   // devices of each node
-	left    int     // devices of all of them
+	fits    *fitting
 	waiting []*progress
 	running []*progress
 	events  events
@@ -106,10 +107,10 @@ type simulation struct {
 // simulate returns when each job begins and ends under a discipline.
 func simulate(l load, d discipline) []span {
 	s := &simulation{discipline: d, arrived: l.jobs[len(l.jobs)-1].At}
-	s.clear(l.nodes)
+	s.fits = newFitting(l)
 	all := make([]*progress, len(l.jobs))
 	for i, j := range l.jobs {
-		all[i] = &progress{n: i, tasks: j.tasks(), gpus: float64(j.GPUs), left: j.Runs, span: span{Begin: -1}}
+		all[i] = &progress{n: i, width: s.fits.width(i), deadline: j.At + j.Deadline, left: j.Runs, span: span{Begin: -1}}
 	}
 	for next := 0; next < len(all) || len(s.events) > 0; {
 		if next < len(all) && (len(s.events) == 0 || l.jobs[next].At <= s.events[0].at) {
@@ -123,7 +124,6 @@ func simulate(l load, d discipline) []span {
 			continue
 		} else {
 			s.now = e.at
-
 			s.reach(e.of)
 		}
 		s.begin()
@@ -133,11 +133,6 @@ func simulate(l load, d discipline) []span {
 		out[i] = p.span
 	}
 	return out
-}
-
-// clear makes all nodes free.
-func (s *simulation) clear(nodes int) {
-	s.free, s.left = slices.Repeat([]int{devices}, nodes), nodes*devices
 }
 
 // insert adds a job to those that wait.
@@ -161,7 +156,7 @@ func (s *simulation) reach(p *progress) {
 // serve counts the service of a running job until now.
 func (s *simulation) serve(p *progress) {
 	p.span.Early += max(0, min(s.now, s.arrived)-p.since)
-	p.left, p.served, p.since = p.left-(s.now-p.since), p.served+(s.now-p.since)*p.gpus, s.now
+	p.left, p.served, p.since = p.left-(s.now-p.since), p.served+(s.now-p.since)*p.width, s.now
 	if s.level != nil {
 		p.level, _ = s.level(p.served + slack)
 	}
@@ -169,8 +164,9 @@ func (s *simulation) serve(p *progress) {
 
 // leave takes a job off its nodes.
 func (s *simulation) leave(p *progress) {
-	s.giveUp(p)
-	p.running = false
+	s.fits.put(p.n, p.nodes)
+	s.fits.freed()
+	p.nodes, p.running = nil, false
 	p.stale++
 	s.running = slices.DeleteFunc(s.running, func(q *progress) bool { return q == p })
 }
@@ -180,7 +176,7 @@ func (s *simulation) expect(p *progress) {
 	at := s.now + p.left
 	if s.level != nil {
 		if level, more := s.level(p.served); level == p.level && !math.IsInf(more, 1) {
-			at = min(at, s.now+more/p.gpus)
+			at = min(at, s.now+more/p.width)
 		}
 	}
 	heap.Push(&s.events, event{at, p, p.stale})
@@ -217,7 +213,7 @@ func (s *simulation) choose() {
 	before = slices.Clone(s.running)
 	all := slices.Concat(before, s.waiting)
 	slices.SortFunc(all, s.before)
-	s.clear(len(s.free))
+	s.fits.clear()
 	s.waiting, s.running = nil, nil
 	for _, p := range all {
 		was := p.running
@@ -257,32 +253,6 @@ func (s *simulation) start(p *progress) {
 
 // fit takes room for all tasks of a job, on the fullest nodes, or for none.
 func (s *simulation) fit(p *progress) bool {
-	if int(p.gpus) > s.left {
-		return false
-	}
-	for i, need := range p.tasks {
-		best := -1
-		for n, free := range s.free {
-			if free >= need && (best < 0 || free < s.free[best]) {
-				best = n
-			}
-		}
-		if best < 0 {
-			s.giveUp(p)
-			return false
-		}
-		s.free[best] -= p.tasks[i]
-		s.left -= p.tasks[i]
-		p.nodes = append(p.nodes, best)
-	}
-	return true
-}
-
-// giveUp gives up the room of a job.
-func (s *simulation) giveUp(p *progress) {
-	for i, n := range p.nodes {
-		s.free[n] += p.tasks[i]
-		s.left += p.tasks[i]
-	}
-	p.nodes = nil
+	p.nodes = s.fits.take(p.n)
+	return p.nodes != nil
 }

@@ -30,6 +30,13 @@ type Config struct {
 	// the original; Speed 0 makes it take about a minute.
 	Trace string
 	Speed float64
+	// Workload is a table of jobs, or a directory with a trace, of which the scenario order measures the
+	// order; empty means its own workloads. NodeHas is what each node has then, and Load how much of the
+	// nodes the jobs ask for while they arrive; empty and 0 mean those of the workload.
+	Workload, NodeHas string
+	Load              float64
+	// Policies are the policies that the scenarios order, frontier and cost measure, separated by commas; empty means all.
+	Policies string
 	// Must is the figure the scenario must reach to be ok; 0 means the scenario's default.
 	Must float64
 	// Profile is a directory for CPU profiles of the measured processes, one each; empty means

@@ -19,11 +19,17 @@ type Scenario struct {
 	Name, About string
 	// Containers reports whether it needs root and containerd.
 	Containers bool
+	// Replays reports whether it can measure the jobs of Config.Workload, of which the nodes are then by
+	// default.
+	Replays bool
 	// Full is its usual size, Quick a size that takes less than a minute.
 	Full, Quick Size
 	// Run measures. All defaults of the configuration are filled in.
 	Run func(context.Context, Config) ([]Row, error)
 }
+
+// mostReplayed is how many jobs of Config.Workload are measured unless a number is given.
+const mostReplayed = 100_000
 
 // of returns the configuration for a scenario, with its defaults filled in.
 func (c Config) of(s Scenario) (Config, error) {
@@ -32,9 +38,19 @@ func (c Config) of(s Scenario) (Config, error) {
 		usual = s.Quick
 	}
 	c.Scenario, c.Label = s.Name, s.Name
-	c.Nodes, c.Tasks, c.Rounds = cmp.Or(c.Nodes, usual.Nodes), cmp.Or(c.Tasks, usual.Tasks), cmp.Or(c.Rounds, usual.Rounds)
-	c.Ops = cmp.Or(c.Ops, StockOps)
-	if c.Nodes < 1 || c.Tasks < 1 || c.Rounds < 1 {
+	if c.Workload != "" {
+		if !s.Replays {
+			return c, types.Errorf(types.Invalid, "workload: %q: scenario %s has a workload of its own: leave it out, or measure order or frontier", c.Workload, s.Name)
+		}
+		if c.Nodes < 0 || c.Tasks < 0 {
+			return c, types.Errorf(types.Invalid, "nodes %d, tasks %d: neither may be negative: leave them out for those of the workload", c.Nodes, c.Tasks)
+		}
+		c.Tasks = cmp.Or(c.Tasks, mostReplayed)
+	} else {
+		c.Nodes, c.Tasks = cmp.Or(c.Nodes, usual.Nodes), cmp.Or(c.Tasks, usual.Tasks)
+	}
+	c.Rounds, c.Ops = cmp.Or(c.Rounds, usual.Rounds), cmp.Or(c.Ops, StockOps)
+	if c.Nodes < 1 && c.Workload == "" || c.Tasks < 1 || c.Rounds < 1 {
 		return c, types.Errorf(types.Invalid, "nodes %d, tasks %d, rounds %d: each must be at least 1", c.Nodes, c.Tasks, c.Rounds)
 	}
 	if c.Ops < StockOps {

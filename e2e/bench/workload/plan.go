@@ -48,7 +48,7 @@ func ReadPlan(dir string, most int) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{Machines: machines}
-	known := make(map[string]types.Requests)
+	known := make(requestSet)
 	err = EachWork(dir, "tasks", func(w Work) error {
 		if w.Instances > most-len(p.Tasks) {
 			p.Left += w.Instances
@@ -69,16 +69,9 @@ func ReadPlan(dir string, most int) (*Plan, error) {
 
 // add adds a row. Rows of one gang are one job, as are rows submitted together that may start
 // separately.
-func (p *Plan) add(w Work, known map[string]types.Requests) {
-	key := fmt.Sprint(w.CPUMilli, w.MemMiB, w.GPUs, w.GPUMilli, w.Models)
-	requests, ok := known[key]
-	if !ok {
-		requests = w.Requests()
-		known[key] = requests
-		if w.Models != nil && !slices.ContainsFunc(p.constraints, func(m []string) bool { return slices.Equal(m, w.Models) }) {
-			p.constraints = append(p.constraints, w.Models)
-		}
-	}
+func (p *Plan) add(w Work, known requestSet) {
+	requests := known.of(w)
+	p.constrain(w.Models)
 	job := Job{At: w.Submit, First: len(p.Tasks), Gang: w.Gang > 1, name: w.Job}
 	if last := len(p.Jobs) - 1; job.Gang && last >= 0 && p.Jobs[last].Gang && p.Jobs[last].name == job.name {
 		p.Jobs[last].N += w.Instances
@@ -92,6 +85,27 @@ func (p *Plan) add(w Work, known map[string]types.Requests) {
 	if w.Modelled {
 		p.Modelled += w.Instances
 	}
+}
+
+// constrain adds the models that a task may have devices of; none means any.
+func (p *Plan) constrain(models []string) {
+	if models != nil && !slices.ContainsFunc(p.constraints, func(m []string) bool { return slices.Equal(m, models) }) {
+		p.constraints = append(p.constraints, models)
+	}
+}
+
+// requestSet has each vector of requests once.
+type requestSet map[string]types.Requests
+
+// of returns the requests of a task of a row.
+func (s requestSet) of(w Work) types.Requests {
+	key := fmt.Sprint(w.CPUMilli, w.MemMiB, w.GPUs, w.GPUMilli, w.Models)
+	r, ok := s[key]
+	if !ok {
+		r = w.Requests()
+		s[key] = r
+	}
+	return r
 }
 
 // Node is node i as its agent would register it.

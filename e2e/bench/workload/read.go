@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -45,11 +44,13 @@ type Work struct {
 	Models []string
 	// Gang is the number of tasks of the job that start together; 1 means that each starts alone.
 	Gang int
+	// Tenant submits it.
+	Tenant string
 }
 
 // table reads rows by the names of their columns.
 type table struct {
-	path    string
+	path    string // behind what it is, for errors: trace: DIR/nodes.csv
 	r       *csv.Reader
 	columns map[string]int
 	row     []string
@@ -69,7 +70,7 @@ func openTable(dir, name string, must ...string) (*table, error) {
 	if err != nil {
 		return nil, types.Errorf(types.NotFound, "trace: %s has neither %s.csv nor %s.csv.gz: %w; name a directory with both tables", dir, name, name, err)
 	}
-	t, err := readTable(path, f, must)
+	t, err := readTable("trace: "+path, f, must)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -82,15 +83,15 @@ func readTable(path string, f io.ReadCloser, must []string) (*table, error) {
 	if strings.HasSuffix(path, ".gz") {
 		unzipped, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, types.Errorf(types.Invalid, "trace: %s: %w; compress it with gzip", path, err)
+			return nil, types.Errorf(types.Invalid, "%s: %w; compress it with gzip", path, err)
 		}
 		in = unzipped
 	}
-	t := &table{path: path, r: csv.NewReader(in), columns: make(map[string]int), close: f.Close}
+	t := &table{path: path, r: csv.NewReader(&boundedReader{in, maxTable}), columns: make(map[string]int), close: f.Close}
 	t.r.ReuseRecord = true
 	titles, err := t.r.Read()
 	if err != nil {
-		return nil, types.Errorf(types.Invalid, "trace: %s:1: no titles: %w; begin with a row of them", path, err)
+		return nil, types.Errorf(types.Invalid, "%s:1: no titles: %w; begin with a row of them", path, err)
 	}
 	for i, title := range titles {
 		t.columns[strings.Clone(strings.TrimSpace(title))] = i
@@ -102,9 +103,23 @@ func readTable(path string, f io.ReadCloser, must []string) (*table, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return nil, types.Errorf(types.Invalid, "trace: %s:1: column %s missing: add it, blank where it is not known", path, strings.Join(missing, ", "))
+		return nil, types.Errorf(types.Invalid, "%s:1: column %s missing: add it, blank where it is not known", path, strings.Join(missing, ", "))
 	}
 	return t, nil
+}
+
+// boundedReader fails after left bytes: a table may be packed, or a device that never ends.
+type boundedReader struct {
+	io.Reader
+	left int
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, types.Errorf(types.Invalid, "it has more than %d MiB: give a part of it", maxTable>>20)
+	}
+	return n, err
 }
 
 // next advances to the next row; false at the end, or when err is set.
@@ -117,7 +132,7 @@ func (t *table) next() bool {
 		return false
 	}
 	if err != nil {
-		t.errs = append(t.errs, types.Errorf(types.Invalid, "trace: %s: %w; correct the row", t.path, err))
+		t.errs = append(t.errs, types.Errorf(types.Invalid, "%s: %w; correct the row", t.path, err))
 		return false
 	}
 	t.row = row
@@ -136,22 +151,41 @@ func (t *table) text(name string) string {
 	return strings.Clone(strings.TrimSpace(t.row[i]))
 }
 
-// wrong records an unreadable field, with its line.
-func (t *table) wrong(name, value string) {
+// wrong records an unreadable field, with its line, and the rule that it breaks.
+func (t *table) wrong(name, value, rule string) {
 	line, _ := t.r.FieldPos(t.columns[name])
-	t.errs = append(t.errs, types.Errorf(types.Invalid, "trace: %s:%d: %s: %q is not a number that is 0 or more: correct it, or leave it blank", t.path, line, name, value))
+	if len(value) > maxQuoted {
+		value = value[:maxQuoted] + "…"
+	}
+	t.errs = append(t.errs, types.Errorf(types.Invalid, "%s:%d: %s: %q %s", t.path, line, name, value, rule))
 }
+
+const (
+	// maxQuoted bounds how much of a wrong field an error repeats, in bytes.
+	maxQuoted = 60
+	// maxNumber bounds every number of a table, far above any real one: amounts that are derived
+	// from it do not overflow.
+	maxNumber = 1e12
+	// maxTable bounds a table, unpacked, in bytes.
+	maxTable = 256 << 20
+)
 
 // number returns a field of the row as a number that is not negative; blank is the value of an
 // empty field.
 func (t *table) number(name string, blank float64) float64 {
+	return t.within(name, blank, 0, maxNumber, "is not a number from 0 to 1e12: correct it, or leave it blank")
+}
+
+// within returns a field of the row as a number from least to most; blank is the value of an empty
+// field.
+func (t *table) within(name string, blank, least, most float64, rule string) float64 {
 	value := t.text(name)
 	if value == "" {
 		return blank
 	}
 	x, err := strconv.ParseFloat(value, 64)
-	if err != nil || x < 0 || math.IsInf(x, 0) || math.IsNaN(x) {
-		t.wrong(name, value)
+	if err != nil || !(x >= least && x <= most) { // NaN is neither
+		t.wrong(name, value, rule)
 		return blank
 	}
 	return x
@@ -173,7 +207,7 @@ func ReadMachines(dir string) (out []Machine, err error) {
 		}
 		if err := types.ValidateName("node", m.Name); err != nil {
 			line, _ := t.r.FieldPos(t.columns["node"])
-			t.errs = append(t.errs, types.Errorf(types.Invalid, "trace: %s:%d: %w", t.path, line, err))
+			t.errs = append(t.errs, types.Errorf(types.Invalid, "%s:%d: %w", t.path, line, err))
 		}
 		out = append(out, m)
 	}
@@ -181,7 +215,7 @@ func ReadMachines(dir string) (out []Machine, err error) {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, types.Errorf(types.Invalid, "trace: %s has no rows: name at least one node", t.path)
+		return nil, types.Errorf(types.Invalid, "%s has no rows: name at least one node", t.path)
 	}
 	return out, nil
 }
@@ -196,7 +230,7 @@ func EachWork(dir, name string, do func(Work) error) error {
 		w := Work{
 			Job: t.text("job"), Instances: int(t.integer("instances", 1)), Submit: t.number("submit_s", 0), Duration: t.number("duration_s", -1),
 			CPUMilli: t.integer("cpu_milli", 0), MemMiB: t.integer("mem_mib", 0), GPUs: t.integer("gpus", 0), GPUMilli: t.integer("gpu_milli", 1000),
-			Models: models(t.text("gpu_model")), Gang: int(t.integer("gang_size", 1)),
+			Models: models(t.text("gpu_model")), Gang: int(t.integer("gang_size", 1)), Tenant: t.text("tenant"),
 		}
 		if estimate := t.number("est_duration_s", -1); w.Duration < 0 && estimate >= 0 {
 			w.Duration, w.Modelled = estimate, true

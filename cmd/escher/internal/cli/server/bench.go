@@ -26,11 +26,15 @@ ratios, not the figures, and use a machine that runs nothing else.
 --trace replays a workload instead: a directory with nodes.csv and tasks.csv (or .csv.gz),
 of any cluster, in the columns that docs/performance.md lists.
 
+--workload replays a table of jobs, or such a directory, in virtual time, and compares the
+order of each policy: with --scenario order or frontier.
+
 Every run ends with an audit of the state; a violation fails it. Without --scenario and
 --trace it lists what can be measured.
 
   escher bench
-  escher bench --scenario submit --quick --data /var/tmp`
+  escher bench --scenario submit --quick --data /var/tmp
+  escher bench --scenario order --workload jobs.csv --nodes 16 --policies default,shortest`
 
 // BenchProgram is the name of the benchmark program. It is in the directory of escher.
 const BenchProgram = "escher-bench"
@@ -42,7 +46,9 @@ type benchConfig struct {
 	Nodes, Tasks, Rounds, Ops int
 	Quick                     bool
 	Trace                     string
-	Speed, Must               float64
+	Speed, Must, Load         float64
+	Workload, NodeHas         string
+	Policies                  string
 	Profile, Plot             string
 	JSON                      bool
 	Width                     int
@@ -67,6 +73,10 @@ func NewBench(f *cmdutil.Factory) *cobra.Command {
 	set.StringVar(&cfg.Scenario, "scenario", "", "scenario to measure; all: those that need no containers")
 	set.StringVar(&cfg.Trace, "trace", "", "directory of a workload to replay instead; --tasks of it at most")
 	set.Float64Var(&cfg.Speed, "speed", 0, "speed-up of a replayed workload; 0 makes it take a minute")
+	set.StringVar(&cfg.Workload, "workload", "", "jobs for the scenario order: a CSV file, or a directory as of --trace")
+	set.StringVar(&cfg.NodeHas, "node-has", "", "capacity of each of --nodes for --workload, such as gpu=8,cpu=64,memory=256Gi")
+	set.Float64Var(&cfg.Load, "load", 0, "part of the nodes that --workload asks for, by moving arrivals; 0 leaves them")
+	set.StringVar(&cfg.Policies, "policies", "", "policies that order, frontier or cost measures, separated by commas; all if left out")
 	set.StringVar(&cfg.Dir, "data", os.TempDir(), "directory on a disk for etcd's data")
 	set.IntVar(&cfg.Nodes, "nodes", 0, "number of nodes; 0 means that of the scenario")
 	set.IntVar(&cfg.Tasks, "tasks", 0, "number of tasks; 0 means that of the scenario")
