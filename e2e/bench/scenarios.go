@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/e2e/bench/alphazero"
+	"github.com/escher-sched/escher/e2e/bench/cost"
 	"github.com/escher-sched/escher/e2e/bench/estimate"
 	"github.com/escher-sched/escher/e2e/bench/fgd"
 	"github.com/escher-sched/escher/e2e/bench/gang"
@@ -54,7 +55,7 @@ func scenarios() []rig.Scenario {
 			Full: rig.Size{Nodes: 1, Tasks: 1, Rounds: 15}, Quick: rig.Size{Nodes: 1, Tasks: 1, Rounds: 5}, Run: runIdle},
 		{Name: "idle-agent", About: "memory and processor time of an agent with a node of its own: alone, and with sleeping containers", Containers: true,
 			Full: rig.Size{Nodes: 1, Tasks: 50, Rounds: 5}, Quick: rig.Size{Nodes: 1, Tasks: 10, Rounds: 1}, Run: runIdleAgent},
-	}, slices.Concat(liveScenarios(), gang.Scenarios(), hfs.Scenarios(), migration.Scenarios(), fgd.Scenarios(), philly.Scenarios(), order.Scenarios(), estimate.Scenarios(), interleave.Scenarios(), wordcount.Scenarios(), alphazero.Scenarios())...)
+	}, slices.Concat(liveScenarios(), gang.Scenarios(), hfs.Scenarios(), migration.Scenarios(), fgd.Scenarios(), philly.Scenarios(), order.Scenarios(), cost.Scenarios(), estimate.Scenarios(), interleave.Scenarios(), wordcount.Scenarios(), alphazero.Scenarios())...)
 }
 
 // liveScenarios are about tasks and schedulers apart from binding speed.
