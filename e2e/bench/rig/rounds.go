@@ -58,7 +58,7 @@ func Interleave(ctx context.Context, cfg Config, arms ...Arm) (Samples, error) {
 			label := fmt.Sprintf("%s: round %d of %d: %s", cfg.Scenario, n+1, cfg.Rounds, a.Name)
 			cfg.progress.step(label)
 			one := cfg
-			one.Label = strings.ReplaceAll(a.Name, " ", "-")
+			one.Label = strings.NewReplacer(" ", "-", "/", "-").Replace(a.Name) // a part of the names of files
 			found, err := a.Measure(ctx, one)
 			if err != nil {
 				return nil, types.Errorf(types.ClassOf(err), "%s: %w", label, err)
