@@ -53,8 +53,10 @@ const (
 	settledShare = 0.05
 	quiet        = time.Second
 	settleWithin = 90 * time.Second
-	// idleFor is how long the idle cluster is measured.
-	idleFor = 10 * time.Second
+	// idleFor is how long the idle cluster is measured, and collected after what time the collector has
+	// deleted what has ended: that is a change.
+	idleFor   = 10 * time.Second
+	collected = 15 * time.Second
 )
 
 // measure measures each policy alone, and all by turns.
@@ -160,6 +162,9 @@ func (t *trial) run(ctx context.Context) error {
 	each := min(changes, t.cfg.Nodes/2)
 	few, err := t.change(ctx, 0, each)
 	if err != nil {
+		return err
+	}
+	if err := rig.Sleep(ctx, collected); err != nil {
 		return err
 	}
 	began := time.Now()
