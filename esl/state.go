@@ -24,6 +24,8 @@ type State struct {
 	Kinds Kinds
 	// Registry has the policies of the view; nil means that Kinds reads them on demand.
 	Registry *Registry
+	// Measured has the last answer of each node that Measurers ask: see State.Usage.
+	Measured map[string]*NodeUsage
 	// Ops is how many operations the store takes at once; 0 means any number.
 	Ops int
 	// Memo stores the result of Remember; nil stores nothing.
@@ -143,5 +145,5 @@ func (s *State) SharedPolicy(id string) (Policy, *State) {
 		return nil, nil
 	}
 	made := page.Policies[0]
-	return made, &State{View: s.View, Now: s.Now, Namespace: s.Namespace, ID: id, Label: made.Kind(), Kinds: s.Kinds, Registry: s.Registry}
+	return made, &State{View: s.View, Now: s.Now, Namespace: s.Namespace, ID: id, Label: made.Kind(), Kinds: s.Kinds, Registry: s.Registry, Measured: s.Measured}
 }

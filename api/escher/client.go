@@ -23,6 +23,8 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/keep"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
@@ -35,8 +37,10 @@ type Client struct {
 	self Self
 	// jobs submits jobs with policies; nil in a task.
 	jobs *esl.Client
-	log  *zap.Logger
-	end  func() error
+	// measure asks nodes for what they measure, for policies of this program; nil asks none.
+	measure keep.Measure
+	log     *zap.Logger
+	end     func() error
 }
 
 // requests are what the store and the socket of a task answer alike.
@@ -78,7 +82,26 @@ func Connect(ctx context.Context, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return outside(store, place.Namespace, o.logger(), store.Close)
+	c, err := outside(store, place.Namespace, o.logger(), store.Close)
+	if err != nil {
+		return nil, err
+	}
+	c.measure, err = measuring(place, store)
+	return c, err
+}
+
+// measuring returns how to ask the nodes of a cluster for what they measure.
+func measuring(place contexts.Place, store controlplane.Store) (keep.Measure, error) {
+	address, err := place.Etcd()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := address.Config()
+	if err != nil {
+		return nil, err
+	}
+	usage := &nodeapi.Reader{Dialer: nodeapi.Dialer{Store: store, TLS: nodeapi.Trusting(cfg.TLS)}}
+	return usage.Measured, nil
 }
 
 // outside returns a client of a store. Invalid: the namespace is not a name.

@@ -13,5 +13,5 @@ func (c *Client) RunPolicies(ctx context.Context, policies ...func() esl.Policy)
 	if c.jobs == nil {
 		return errInside("run policies")
 	}
-	return keep.Run(ctx, c.jobs.Store(), keep.Options{Kinds: esl.Kinds{}.With(policies...), Log: c.log})
+	return keep.Run(ctx, c.jobs.Store(), keep.Options{Kinds: esl.Kinds{}.With(policies...), Measure: c.measure, Log: c.log})
 }

@@ -35,6 +35,9 @@ type Cluster struct {
 
 	mu    sync.Mutex
 	nodes map[string]*machine
+	// uses are the simulated usages of tasks; silent nodes do not tell theirs.
+	uses   map[cluster.ID]use
+	silent map[string]bool
 	// keeping runs policies, and serving the other parts of a server; nil if they are stopped.
 	keeping, serving *part
 }
@@ -43,7 +46,7 @@ type Cluster struct {
 // closed.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg = cfg.withDefaults()
-	c := &Cluster{Store: cfg.Store, cfg: cfg, begin: time.Now(), nodes: make(map[string]*machine)}
+	c := &Cluster{Store: cfg.Store, cfg: cfg, begin: time.Now(), nodes: make(map[string]*machine), uses: make(map[cluster.ID]use), silent: make(map[string]bool)}
 	ctx, c.stop = context.WithCancel(ctx)
 	c.group, c.ctx = errgroup.WithContext(ctx)
 	err := c.start()
@@ -193,7 +196,7 @@ func (c *Cluster) stopPart(at **part) {
 // NoKeep, or after StopKeeping.
 func (c *Cluster) Keep() {
 	c.runPart(&c.keeping, func(ctx context.Context) error {
-		return keep.Run(ctx, c.Store, keep.Options{Kinds: c.cfg.Kinds, Collect: &c.cfg.Collect, Log: c.cfg.Log.Named("policies")})
+		return keep.Run(ctx, c.Store, keep.Options{Kinds: c.cfg.Kinds, Collect: &c.cfg.Collect, Measure: c.Measured, Log: c.cfg.Log.Named("policies")})
 	})
 }
 

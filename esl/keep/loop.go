@@ -40,6 +40,7 @@ type loop struct {
 
 	turns       turns
 	collections collections
+	meter       meter
 
 	updates chan update
 	results chan result
@@ -53,8 +54,8 @@ func newLoop(store controlplane.Store, opts Options) *loop {
 	return &loop{
 		store: store, opts: opts, clients: make(map[string]*controlplane.Client),
 		view: cluster.New(), book: esl.NewRegistry(opts.Kinds), items: make(map[cluster.ID]*managed),
-		collections: newCollections(opts.Collect),
-		told:        make(map[cluster.ID]string), wide: make(map[*managedPolicy]struct{}), watching: make(listeners), lacked: make(listeners),
+		collections: newCollections(opts.Collect), meter: newMeter(opts.Measure),
+		told: make(map[cluster.ID]string), wide: make(map[*managedPolicy]struct{}), watching: make(listeners), lacked: make(listeners),
 		updates: make(chan update), results: make(chan result), kept: time.Now(),
 	}
 }
@@ -124,6 +125,10 @@ func (k *loop) loop(ctx context.Context) error {
 		if at, ok := k.collections.next(); k.synced && ok {
 			collects = time.After(time.Until(at))
 		}
+		var asks <-chan time.Time
+		if at, ok := k.meter.next(); ok {
+			asks = time.After(time.Until(at))
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -136,6 +141,10 @@ func (k *loop) loop(ctx context.Context) error {
 			k.settleCollections(r)
 		case <-collects:
 			k.collect(ctx, time.Now())
+		case a := <-k.meter.answers:
+			k.measured(a)
+		case <-asks:
+			k.meter.begin(ctx, time.Now())
 		case <-beat.C:
 			k.opts.Beat(false)
 		case <-due:
@@ -159,6 +168,7 @@ func (k *loop) drain() {
 		<-k.results
 	}
 	k.collections.drain()
+	k.meter.drain()
 	k.telling.Wait()
 }
 
@@ -224,10 +234,11 @@ func (k *loop) turn(ctx context.Context, p *managedPolicy, now time.Time) {
 func (k *loop) ask(p *managedPolicy, now time.Time) (plan esl.Plan, err error) {
 	s := &esl.State{
 		View: k.view, Now: now, Namespace: p.of.id.Namespace, ID: p.of.id.ID, Job: p.of.job, Label: p.label, Kinds: k.opts.Kinds, Registry: k.book,
-		Ops: k.store.Limits().Ops, Memo: &p.memo, Lacking: make(esl.Lacking),
+		Ops: k.store.Limits().Ops, Memo: &p.memo, Lacking: make(esl.Lacking), Measured: k.meter.usage,
 	}
 	err = esl.Contain(func() { plan = p.policy.Next(s) })
 	k.lacks(p, s.Lacking)
+	k.measure(p, s)
 	if p.of.job == "" {
 		plan.EndWith(s.Own(""), p.of.id.ID)
 	}

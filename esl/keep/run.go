@@ -24,6 +24,9 @@ type Options struct {
 	Session string
 	// Collect also runs the collections over time of all namespaces; nil runs none.
 	Collect *collect.Config
+	// Measure asks nodes for what they measure, as long as policies want that; nil means that nothing is
+	// known.
+	Measure Measure
 	// Guard is a condition of every commit, such as the key of a leader.
 	Guard controlplane.ReadSet
 	// Beat is called whenever the loop runs, and with heard whenever the store was heard from; nil

@@ -2,6 +2,7 @@ package keep
 
 import (
 	"context"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -109,6 +110,7 @@ func (k *loop) drop(id cluster.ID) {
 			k.watching.drop(on, p)
 		}
 		k.lacks(p, nil)
+		k.meter.want(p, nil, time.Now())
 		k.turns.never(p)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 const (
@@ -124,29 +125,29 @@ func (m *meter) age() time.Duration {
 }
 
 // all returns the usage of all devices, sorted by id.
-func (m *meter) all() []Device {
+func (m *meter) all() []measured.Device {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if time.Since(m.at) > devicesOld {
 		return nil
 	}
-	var all []Device
+	var all []measured.Device
 	for _, u := range m.used {
 		all = append(all, m.device(u))
 	}
-	slices.SortFunc(all, func(a, b Device) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b measured.Device) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }
 
 // ofTask returns the usage of the devices with those ids, and the memory on them that a container's
 // processes use.
-func (m *meter) ofTask(container string, ids []string) []Device {
+func (m *meter) ofTask(container string, ids []string) []measured.Device {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if time.Since(m.at) > devicesOld {
 		return nil
 	}
-	var all []Device
+	var all []measured.Device
 	for _, u := range m.used {
 		if slices.Contains(ids, u.ID) {
 			d := m.device(u)
@@ -163,7 +164,7 @@ func (m *meter) memoryOf(container string, u devices.Use) *int64 {
 	var sum *int64
 	for _, p := range u.Processes {
 		if inCgroup(m.owners[p.PID], container) {
-			sum = plus(sum, known(p.MemoryBytes))
+			sum = measured.Plus(sum, known(p.MemoryBytes))
 		}
 	}
 	return sum
@@ -183,8 +184,8 @@ func inCgroup(text, container string) bool {
 }
 
 // device returns the usage of a device.
-func (m *meter) device(u devices.Use) Device {
-	d := Device{ID: u.ID, At: m.at, MemoryBytes: known(u.MemoryUsed), MemoryTotalBytes: known(u.MemoryTotal)}
+func (m *meter) device(u devices.Use) measured.Device {
+	d := measured.Device{ID: u.ID, At: m.at, MemoryBytes: known(u.MemoryUsed), MemoryTotalBytes: known(u.MemoryTotal)}
 	if u.Percent != devices.Unknown {
 		d.BusyPercent = new(float64(u.Percent))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // driver reports the usage of devices.
@@ -73,9 +74,9 @@ func TestMeter(t *testing.T) {
 	metering(t, func(t *testing.T, _ *driver, m *meter) {
 		pass(time.Second)
 		read := time.Now().Add(-time.Second)
-		busy := Device{ID: "gpu-1", At: read, BusyPercent: new(37.0), MemoryBytes: new(int64(5 << 30)), MemoryTotalBytes: new(int64(80 << 30))}
-		silent := Device{ID: "gpu-0", At: read, MemoryTotalBytes: new(int64(80 << 30))}
-		if diff := cmp.Diff([]Device{silent, busy}, m.all()); diff != "" {
+		busy := measured.Device{ID: "gpu-1", At: read, BusyPercent: new(37.0), MemoryBytes: new(int64(5 << 30)), MemoryTotalBytes: new(int64(80 << 30))}
+		silent := measured.Device{ID: "gpu-0", At: read, MemoryTotalBytes: new(int64(80 << 30))}
+		if diff := cmp.Diff([]measured.Device{silent, busy}, m.all()); diff != "" {
 			t.Errorf("of the machine, -want +got:\n%s", diff)
 		}
 		for container, want := range map[string]*int64{
@@ -85,7 +86,7 @@ func TestMeter(t *testing.T) {
 		} {
 			held := busy
 			held.TaskMemoryBytes = want
-			if diff := cmp.Diff([]Device{held}, m.ofTask(container, []string{"gpu-1", "another"})); diff != "" {
+			if diff := cmp.Diff([]measured.Device{held}, m.ofTask(container, []string{"gpu-1", "another"})); diff != "" {
 				t.Errorf("of container %q, -want +got:\n%s", container, diff)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/escher-sched/escher/controlplane/metric"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // TaskMetrics is the prefix of metrics with labels of tasks.
@@ -24,8 +25,8 @@ type Metrics struct {
 	mu       sync.Mutex
 	samplers []*Sampler
 
-	task, node []number[Use]
-	device     []number[Device]
+	task, node []number[measured.Use]
+	device     []number[measured.Device]
 	failed     *prometheus.Desc
 }
 
@@ -51,10 +52,10 @@ func NewMetrics() *Metrics {
 }
 
 // useMetrics returns the metrics of an attempt or a machine.
-func useMetrics(component, of string, labels []string) []number[Use] {
-	var all []number[Use]
+func useMetrics(component, of string, labels []string) []number[measured.Use] {
+	var all []number[measured.Use]
 	// add adds one number, or several that differ in their own labels.
-	add := func(name, help string, kind prometheus.ValueType, own []string, each ...number[Use]) {
+	add := func(name, help string, kind prometheus.ValueType, own []string, each ...number[measured.Use]) {
 		desc := metric.Desc(component, name, fmt.Sprintf(help, of), slices.Concat(labels, own)...)
 		for _, one := range each {
 			one.desc, one.kind = desc, kind
@@ -62,31 +63,31 @@ func useMetrics(component, of string, labels []string) []number[Use] {
 		}
 	}
 	const total, now = prometheus.CounterValue, prometheus.GaugeValue
-	add("cpu_seconds_total", "Processor time that %s has used.", total, nil, float(func(u Use) *float64 { return u.CPUSeconds }))
-	add("memory_bytes", "Memory that %s has now, without files that can be dropped at once.", now, nil, integer(func(u Use) *int64 { return u.MemoryBytes }))
-	add("memory_rss_bytes", "Memory that %s has now, without files.", now, nil, integer(func(u Use) *int64 { return u.MemoryRSSBytes }))
-	add("memory_limit_bytes", "Memory that %s can have.", now, nil, integer(func(u Use) *int64 { return u.MemoryLimitBytes }))
+	add("cpu_seconds_total", "Processor time that %s has used.", total, nil, float(func(u measured.Use) *float64 { return u.CPUSeconds }))
+	add("memory_bytes", "Memory that %s has now, without files that can be dropped at once.", now, nil, integer(func(u measured.Use) *int64 { return u.MemoryBytes }))
+	add("memory_rss_bytes", "Memory that %s has now, without files.", now, nil, integer(func(u measured.Use) *int64 { return u.MemoryRSSBytes }))
+	add("memory_limit_bytes", "Memory that %s can have.", now, nil, integer(func(u measured.Use) *int64 { return u.MemoryLimitBytes }))
 	add("io_bytes_total", "Bytes that %s has read from disks and written to them, by op: read, write.", total, []string{"op"},
-		integer(func(u Use) *int64 { return u.IOReadBytes }, "read"), integer(func(u Use) *int64 { return u.IOWriteBytes }, "write"))
+		integer(func(u measured.Use) *int64 { return u.IOReadBytes }, "read"), integer(func(u measured.Use) *int64 { return u.IOWriteBytes }, "write"))
 	add("io_operations_total", "Operations of disks that %s has had done, by op: read, write.", total, []string{"op"},
-		integer(func(u Use) *int64 { return u.IOReads }, "read"), integer(func(u Use) *int64 { return u.IOWrites }, "write"))
+		integer(func(u measured.Use) *int64 { return u.IOReads }, "read"), integer(func(u measured.Use) *int64 { return u.IOWrites }, "write"))
 	add("pressure_seconds_total", "Time that %s waited for a resource (cpu, memory, io), by kind: some of it, or all of it (full).", total, []string{"resource", "kind"}, stalls()...)
 	if component == "task" {
-		add("cpu_throttled_seconds_total", "Time that %s was held back by its limit.", total, nil, float(func(u Use) *float64 { return u.ThrottledSeconds }))
-		add("memory_peak_bytes", "The most memory that %s ever had, files included.", now, nil, integer(func(u Use) *int64 { return u.MemoryPeakBytes }))
-		add("oom_kills_total", "Processes of %s killed for lack of memory.", total, nil, integer(func(u Use) *int64 { return u.OOMKills }))
-		add("processes", "Processes and threads that %s has.", now, nil, integer(func(u Use) *int64 { return u.Processes }))
+		add("cpu_throttled_seconds_total", "Time that %s was held back by its limit.", total, nil, float(func(u measured.Use) *float64 { return u.ThrottledSeconds }))
+		add("memory_peak_bytes", "The most memory that %s ever had, files included.", now, nil, integer(func(u measured.Use) *int64 { return u.MemoryPeakBytes }))
+		add("oom_kills_total", "Processes of %s killed for lack of memory.", total, nil, integer(func(u measured.Use) *int64 { return u.OOMKills }))
+		add("processes", "Processes and threads that %s has.", now, nil, integer(func(u measured.Use) *int64 { return u.Processes }))
 	}
 	return all
 }
 
 // float and integer return a number of a Use with the values of its own labels.
-func float(of func(Use) *float64, last ...string) number[Use] {
-	return number[Use]{of: of, last: last}
+func float(of func(measured.Use) *float64, last ...string) number[measured.Use] {
+	return number[measured.Use]{of: of, last: last}
 }
 
-func integer(of func(Use) *int64, last ...string) number[Use] {
-	return float(func(u Use) *float64 { return asFloat(of(u)) }, last...)
+func integer(of func(measured.Use) *int64, last ...string) number[measured.Use] {
+	return float(func(u measured.Use) *float64 { return asFloat(of(u)) }, last...)
 }
 
 // asFloat converts a number; nil stays nil.
@@ -98,14 +99,14 @@ func asFloat(n *int64) *float64 {
 }
 
 // stalls returns the numbers of the pressure.
-func stalls() []number[Use] {
-	var all []number[Use]
-	add := func(resource string, of func(*Pressure) *Stall) {
-		for kind, seconds := range map[string]func(*Stall) *float64{
-			"some": func(s *Stall) *float64 { return &s.SomeSeconds },
-			"full": func(s *Stall) *float64 { return &s.FullSeconds },
+func stalls() []number[measured.Use] {
+	var all []number[measured.Use]
+	add := func(resource string, of func(*measured.Pressure) *measured.Stall) {
+		for kind, seconds := range map[string]func(*measured.Stall) *float64{
+			"some": func(s *measured.Stall) *float64 { return &s.SomeSeconds },
+			"full": func(s *measured.Stall) *float64 { return &s.FullSeconds },
 		} {
-			all = append(all, float(func(u Use) *float64 {
+			all = append(all, float(func(u measured.Use) *float64 {
 				if u.Pressure == nil || of(u.Pressure) == nil {
 					return nil
 				}
@@ -113,29 +114,29 @@ func stalls() []number[Use] {
 			}, resource, kind))
 		}
 	}
-	add("cpu", func(p *Pressure) *Stall { return p.CPU })
-	add("memory", func(p *Pressure) *Stall { return p.Memory })
-	add("io", func(p *Pressure) *Stall { return p.IO })
+	add("cpu", func(p *measured.Pressure) *measured.Stall { return p.CPU })
+	add("memory", func(p *measured.Pressure) *measured.Stall { return p.Memory })
+	add("io", func(p *measured.Pressure) *measured.Stall { return p.IO })
 	return all
 }
 
 // deviceMetrics returns the metrics of devices.
-func deviceMetrics() []number[Device] {
-	one := func(name, help string, of func(Device) *float64) number[Device] {
-		return number[Device]{
+func deviceMetrics() []number[measured.Device] {
+	one := func(name, help string, of func(measured.Device) *float64) number[measured.Device] {
+		return number[measured.Device]{
 			desc: metric.Desc("device", name, help, "node", "device"),
 			kind: prometheus.GaugeValue, of: of,
 		}
 	}
-	return []number[Device]{
-		one("busy_ratio", "Part of the driver's last period in which a device did anything, 0 to 1.", func(d Device) *float64 {
+	return []number[measured.Device]{
+		one("busy_ratio", "Part of the driver's last period in which a device did anything, 0 to 1.", func(d measured.Device) *float64 {
 			if d.BusyPercent == nil {
 				return nil
 			}
 			return new(*d.BusyPercent / 100)
 		}),
-		one("memory_bytes", "Memory of a device that is in use.", func(d Device) *float64 { return asFloat(d.MemoryBytes) }),
-		one("memory_total_bytes", "Memory that a device has.", func(d Device) *float64 { return asFloat(d.MemoryTotalBytes) }),
+		one("memory_bytes", "Memory of a device that is in use.", func(d measured.Device) *float64 { return asFloat(d.MemoryBytes) }),
+		one("memory_total_bytes", "Memory that a device has.", func(d measured.Device) *float64 { return asFloat(d.MemoryTotalBytes) }),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // sample is the usage read at a time.
@@ -24,7 +25,7 @@ const (
 
 // use returns the usage at a sample, and the rates since the sample before it; a nil before means
 // none. A process that started since then has counted from 0.
-func use(before *sample, now sample) Use {
+func use(before *sample, now sample) measured.Use {
 	u := counted(now)
 	if !now.started.IsZero() && (before == nil || now.started.After(before.at)) {
 		before = &sample{at: now.started, stat: cgroup.Stat{CPU: new(cgroup.CPU), IO: new(cgroup.IO)}}
@@ -59,8 +60,8 @@ func restarted(before, now cgroup.Stat) bool {
 }
 
 // counted returns the usage of one sample, without rates.
-func counted(s sample) Use {
-	u := Use{At: s.at, Processes: s.stat.Processes, Pressure: pressure(s.stat.Pressure)}
+func counted(s sample) measured.Use {
+	u := measured.Use{At: s.at, Processes: s.stat.Processes, Pressure: pressure(s.stat.Pressure)}
 	if c := s.stat.CPU; c != nil {
 		u.CPUSeconds, u.ThrottledSeconds = new(c.Used.Seconds()), new(c.Throttled.Seconds())
 	}
@@ -83,18 +84,18 @@ func told(n int64) *int64 {
 }
 
 // pressure returns nil if nothing is known.
-func pressure(p cgroup.Pressure) *Pressure {
+func pressure(p cgroup.Pressure) *measured.Pressure {
 	if p == (cgroup.Pressure{}) {
 		return nil
 	}
-	return &Pressure{CPU: stall(p.CPU), Memory: stall(p.Memory), IO: stall(p.IO)}
+	return &measured.Pressure{CPU: stall(p.CPU), Memory: stall(p.Memory), IO: stall(p.IO)}
 }
 
-func stall(s *cgroup.Stall) *Stall {
+func stall(s *cgroup.Stall) *measured.Stall {
 	if s == nil {
 		return nil
 	}
-	return &Stall{SomePercent10s: s.Some10, FullPercent10s: s.Full10, SomeSeconds: s.Some.Seconds(), FullSeconds: s.Full.Seconds()}
+	return &measured.Stall{SomePercent10s: s.Some10, FullPercent10s: s.Full10, SomeSeconds: s.Some.Seconds(), FullSeconds: s.Full.Seconds()}
 }
 
 // ring has the samples of one attempt or of the machine, the oldest first.
@@ -116,7 +117,7 @@ func (r ring) with(s sample, every, keep time.Duration) ring {
 }
 
 // last returns the usage at the latest sample.
-func (r ring) last() Use {
+func (r ring) last() measured.Use {
 	n := len(r)
 	if n == 1 {
 		return use(nil, r[0])
@@ -125,8 +126,8 @@ func (r ring) last() Use {
 }
 
 // since returns the usage at the samples after a time.
-func (r ring) since(t time.Time) []Use {
-	var all []Use
+func (r ring) since(t time.Time) []measured.Use {
+	var all []measured.Use
 	for i, s := range r {
 		switch {
 		case !s.at.After(t):

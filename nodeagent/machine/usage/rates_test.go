@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // at is a time some seconds after the start of these tests.
@@ -62,7 +63,7 @@ func TestRates(t *testing.T) {
 func TestUnknownIsNotZero(t *testing.T) {
 	now := sample{at: at(5), stat: cgroup.Stat{Processes: new(int64(2))}}
 	before := counts(0, 1, 1)
-	want := Use{At: at(5), OverSeconds: 5, Processes: new(int64(2))}
+	want := measured.Use{At: at(5), OverSeconds: 5, Processes: new(int64(2))}
 	if diff := cmp.Diff(want, use(&before, now)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

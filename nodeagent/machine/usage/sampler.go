@@ -16,6 +16,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 const (
@@ -284,20 +285,20 @@ func (s *Sampler) stale(workloads map[string]nodeagent.Workload) <-chan struct{}
 // Tasks returns the usage of the running attempts, by namespace, task and number, and their history
 // after since; a zero since means no history. Attempts that have just started, or cannot be read,
 // may be missing.
-func (s *Sampler) Tasks(ctx context.Context, since time.Time) []Task {
+func (s *Sampler) Tasks(ctx context.Context, since time.Time) []measured.Task {
 	s.refresh(ctx)
 	return s.known(since)
 }
 
 // known is Tasks without waiting. It omits attempts that have ended since the last sample.
-func (s *Sampler) known(since time.Time) []Task {
+func (s *Sampler) known(since time.Time) []measured.Task {
 	s.drop(s.cfg.Workloads())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]Task, 0, len(s.tasks))
+	all := make([]measured.Task, 0, len(s.tasks))
 	for id, t := range s.tasks {
 		a := t.workload.Attempt
-		one := Task{Namespace: a.Namespace, Task: a.Task, Attempt: a.Number, Use: t.ring.last()}
+		one := measured.Task{Namespace: a.Namespace, Task: a.Task, Attempt: a.Number, Use: t.ring.last()}
 		if s.meter != nil {
 			one.Devices = s.meter.ofTask(id, t.workload.Devices)
 		}
@@ -306,21 +307,21 @@ func (s *Sampler) known(since time.Time) []Task {
 		}
 		all = append(all, one)
 	}
-	slices.SortFunc(all, func(a, b Task) int {
+	slices.SortFunc(all, func(a, b measured.Task) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Attempt, b.Attempt))
 	})
 	return all
 }
 
 // Node returns the usage of the machine, and of all its attempts together; see Tasks.
-func (s *Sampler) Node(ctx context.Context, since time.Time) Node {
+func (s *Sampler) Node(ctx context.Context, since time.Time) measured.Node {
 	s.refresh(ctx)
 	return s.knownNode(since)
 }
 
 // knownNode is Node without waiting.
-func (s *Sampler) knownNode(since time.Time) Node {
-	n := Node{Node: s.cfg.Node, Processors: runtime.NumCPU(), Tasks: SumOf(s.known(time.Time{}))}
+func (s *Sampler) knownNode(since time.Time) measured.Node {
+	n := measured.Node{Node: s.cfg.Node, Processors: runtime.NumCPU(), Tasks: measured.SumOf(s.known(time.Time{}))}
 	if s.meter != nil {
 		n.Devices = s.meter.all()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // world is a node whose containers use half a core each.
@@ -108,7 +109,7 @@ func pass(d time.Duration) {
 }
 
 // uses returns the last known usage of a task; nil if there is none.
-func (w *world) uses(id string) *Task {
+func (w *world) uses(id string) *measured.Task {
 	for _, u := range w.known(time.Time{}) {
 		if u.Task == id {
 			return &u

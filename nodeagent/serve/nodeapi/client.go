@@ -48,6 +48,16 @@ type Dialer struct {
 	TLS *tls.Config
 }
 
+// Trusting returns a configuration that trusts the authorities of etcd for nodes; nil for nil.
+func Trusting(etcd *tls.Config) *tls.Config {
+	if etcd == nil {
+		return nil
+	}
+	conf := etcd.Clone()
+	conf.ServerName = ""
+	return conf
+}
+
 // Dial returns the client of a node, with its stored address and token. It does not connect yet.
 // The caller must call Close. NotFound: there is no such node. Unavailable: its agent is not alive.
 // Precondition: it has no API.

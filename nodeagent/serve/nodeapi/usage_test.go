@@ -12,26 +12,26 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // used is the usage: task x/t has 5 bytes, since long ago.
 type used struct{ since time.Time }
 
-func (u *used) Tasks(_ context.Context, since time.Time) []usage.Task {
+func (u *used) Tasks(_ context.Context, since time.Time) []measured.Task {
 	u.since = since
-	one := usage.Task{Namespace: "x", Task: "t", Attempt: 1, Use: usage.Use{MemoryBytes: new(int64(5)), CPUSeconds: new(0.0)}}
+	one := measured.Task{Namespace: "x", Task: "t", Attempt: 1, Use: measured.Use{MemoryBytes: new(int64(5)), CPUSeconds: new(0.0)}}
 	if !since.IsZero() {
-		one.History = []usage.Use{{MemoryBytes: new(int64(4))}}
+		one.History = []measured.Use{{MemoryBytes: new(int64(4))}}
 	}
-	return []usage.Task{one}
+	return []measured.Task{one}
 }
 
-func (u *used) Node(_ context.Context, since time.Time) usage.Node {
+func (u *used) Node(_ context.Context, since time.Time) measured.Node {
 	u.since = since
-	return usage.Node{Node: "n", Processors: 2, Use: usage.Use{CPUMilli: new(1500.0)}, Tasks: usage.Sum{Running: 1}}
+	return measured.Node{Node: "n", Processors: 2, Use: measured.Use{CPUMilli: new(1500.0)}, Tasks: measured.Sum{Running: 1}}
 }
 
 func TestUsage(t *testing.T) {

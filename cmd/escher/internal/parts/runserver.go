@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/esl/collect"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
@@ -76,7 +77,10 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	for _, line := range advice {
 		cfg.Progress("%s", line.Render(howto.Say))
 	}
-	err = Server{Store: p.store, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, Collect: cfg.Collect, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota, Log: cfg.Log, Health: p.health, Metrics: p.registry}.Start(p.stack)
+	err = Server{
+		Store: p.store, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, Collect: cfg.Collect, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota,
+		NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Log: cfg.Log, Health: p.health, Metrics: p.registry,
+	}.Start(p.stack)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"crypto/tls"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -14,6 +15,7 @@ import (
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/esl/keep"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
@@ -35,9 +37,11 @@ type Server struct {
 	// EtcdQuota is the most bytes in the database of an etcd that does not report it; 0 means that
 	// etcd reports it.
 	EtcdQuota int64
-	Log       *zap.Logger
-	Health    *ops.Health
-	Metrics   prometheus.Registerer
+	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
+	NodeTLS *tls.Config
+	Log     *zap.Logger
+	Health  *ops.Health
+	Metrics prometheus.Registerer
 }
 
 // Start starts its components. The schedulers of several servers share the namespaces; one garbage
@@ -112,13 +116,16 @@ func (s Server) rescue(stack *Stack, r *server.Rescue) {
 // keep starts the component that runs the policies of jobs without an attached application.
 func (s Server) keep(stack *Stack, store controlplane.Store, epochs *server.Epochs) {
 	beat := s.Health.Standby("policies")
+	usage := &nodeapi.Reader{Dialer: nodeapi.Dialer{Store: store, TLS: s.NodeTLS}}
 	keep := func(ctx context.Context, guard []controlplane.Compare) error {
 		defer beat.Stop()
 		held := make(controlplane.ReadSet)
 		for _, x := range guard { // a leader's key is written once
 			held[x.Key] = x.Revision
 		}
-		return keep.Run(ctx, store, keep.Options{Kinds: builtin.Kinds(), Collect: &s.Collect, Guard: held, Beat: beat.Run, Log: s.Log.Named("policies")})
+		return keep.Run(ctx, store, keep.Options{
+			Kinds: builtin.Kinds(), Collect: &s.Collect, Measure: usage.Measured, Guard: held, Beat: beat.Run, Log: s.Log.Named("policies"),
+		})
 	}
 	stack.Start("policies", func(ctx context.Context) error {
 		return epochs.During(ctx, func(ctx context.Context) error { return s.lead(ctx, store, policiesRole, keep) })

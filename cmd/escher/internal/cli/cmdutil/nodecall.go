@@ -40,12 +40,7 @@ func (f *Factory) nodeTLS() (*tls.Config, error) {
 		return nil, err
 	}
 	cfg, err := place.Config()
-	if err != nil || cfg.TLS == nil {
-		return nil, err
-	}
-	conf := cfg.TLS.Clone()
-	conf.ServerName = ""
-	return conf, nil
+	return nodeapi.Trusting(cfg.TLS), err
 }
 
 // OnNode calls do with the client of a node.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 func TestPhaseText(t *testing.T) {
@@ -168,7 +168,7 @@ func TestUntilText(t *testing.T) {
 
 // TestUsageText leaves out unknown values, and counts devices that tell both values only.
 func TestUsageText(t *testing.T) {
-	devices := []sampled.Device{
+	devices := []measured.Device{
 		{MemoryBytes: new(int64(1 << 30))},
 		{BusyPercent: new(10.0), MemoryBytes: new(int64(0)), MemoryTotalBytes: new(int64(16 << 30))},
 		{BusyPercent: new(35.0), MemoryTotalBytes: new(int64(16 << 30))},
@@ -182,8 +182,8 @@ func TestUsageText(t *testing.T) {
 		"3B":        RateText(new(2.5)),
 		"22%":       BusyText(devices),
 		"0B/16Gi":   DeviceMemoryText(devices),
-		"200%":      OfLimitText(sampled.Use{MemoryBytes: new(int64(20)), MemoryLimitBytes: new(int64(10))}),
-		"cpu 1%":    PressureText(&sampled.Pressure{CPU: &sampled.Stall{SomePercent10s: 0.5001}, IO: new(sampled.Stall)}),
+		"200%":      OfLimitText(measured.Use{MemoryBytes: new(int64(20)), MemoryLimitBytes: new(int64(10))}),
+		"cpu 1%":    PressureText(&measured.Pressure{CPU: &measured.Stall{SomePercent10s: 0.5001}, IO: new(measured.Stall)}),
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -192,8 +192,8 @@ func TestUsageText(t *testing.T) {
 	for name, got := range map[string]string{
 		"busy":     BusyText(devices[:1]),
 		"memory":   DeviceMemoryText(devices[:1]),
-		"limit":    OfLimitText(sampled.Use{MemoryBytes: new(int64(20))}),
-		"pressure": PressureText(new(sampled.Pressure)) + PressureText(nil),
+		"limit":    OfLimitText(measured.Use{MemoryBytes: new(int64(20))}),
+		"pressure": PressureText(new(measured.Pressure)) + PressureText(nil),
 	} {
 		if got != "" {
 			t.Errorf("unknown %s is %q", name, got)

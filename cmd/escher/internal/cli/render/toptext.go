@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // The following functions format usage; unknown values are empty.
@@ -50,7 +50,7 @@ func amountText(value float64) string {
 func percentText(percent float64) string { return strconv.FormatFloat(percent, 'f', 0, 64) + "%" }
 
 // OfLimitText formats memory as a part of its limit.
-func OfLimitText(u sampled.Use) string {
+func OfLimitText(u measured.Use) string {
 	if u.MemoryBytes == nil || u.MemoryLimitBytes == nil {
 		return ""
 	}
@@ -58,14 +58,14 @@ func OfLimitText(u sampled.Use) string {
 }
 
 // PressureText names the resource with the most waiting: io 12%.
-func PressureText(p *sampled.Pressure) string {
+func PressureText(p *measured.Pressure) string {
 	if p == nil {
 		return ""
 	}
 	name, most := "", -1.0
 	for _, r := range []struct {
 		name  string
-		stall *sampled.Stall
+		stall *measured.Stall
 	}{{"cpu", p.CPU}, {"memory", p.Memory}, {"io", p.IO}} {
 		if r.stall != nil && r.stall.SomePercent10s > most {
 			name, most = r.name, r.stall.SomePercent10s
@@ -81,7 +81,7 @@ func PressureText(p *sampled.Pressure) string {
 }
 
 // BusyText formats the average utilization of devices.
-func BusyText(devices []sampled.Device) string {
+func BusyText(devices []measured.Device) string {
 	percent := Busy(devices)
 	if percent == nil {
 		return ""
@@ -90,7 +90,7 @@ func BusyText(devices []sampled.Device) string {
 }
 
 // DeviceMemoryText formats the memory in use of devices.
-func DeviceMemoryText(devices []sampled.Device) string {
+func DeviceMemoryText(devices []measured.Device) string {
 	var used, total int64
 	known := false
 	for _, d := range devices {
@@ -113,7 +113,7 @@ func OrZero[T int64 | float64](n *T) T {
 }
 
 // Busy is the average utilization of devices, in percent; nil if unknown.
-func Busy(devices []sampled.Device) *float64 {
+func Busy(devices []measured.Device) *float64 {
 	var sum float64
 	n := 0
 	for _, d := range devices {

@@ -16,9 +16,9 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
-	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // taskDescription describes a task.
@@ -36,7 +36,7 @@ type taskDescription struct {
 	// Why explains where it is, above all why it waits.
 	Why *reasons.Explained `json:"why,omitempty"`
 	// Usage is its current usage, nil if it does not run, or if its node does not report it.
-	Usage *sampled.Task `json:"usage,omitempty"`
+	Usage *measured.Task `json:"usage,omitempty"`
 	// Events are the last events of the current attempt on its node.
 	Events []nodeapi.Event `json:"events,omitempty"`
 

@@ -7,31 +7,31 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
-	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // TestUsageSentences leaves out what a node does not know.
 func TestUsageSentences(t *testing.T) {
 	mi := func(n int64) *int64 { return new(n << 20) }
 	for _, x := range []struct {
-		sentence func(sampled.Use) string
-		use      sampled.Use
+		sentence func(measured.Use) string
+		use      measured.Use
 		want     string
 	}{
-		{cpuSentence, sampled.Use{}, ""},
-		{cpuSentence, sampled.Use{CPUMilli: new(250.0), CPUSeconds: new(3.0)}, "0.25 cores"},
-		{cpuSentence, sampled.Use{CPUSeconds: new(1.234), ThrottledSeconds: new(0.5)}, "1.23 s so far, 0.50 s held back by its limit"},
-		{memorySentence, sampled.Use{MemoryLimitBytes: mi(64)}, ""},
-		{memorySentence, sampled.Use{MemoryBytes: mi(16), MemoryRSSBytes: mi(8), OOMKills: new(int64(0))}, "16Mi; 8.0Mi without files"},
+		{cpuSentence, measured.Use{}, ""},
+		{cpuSentence, measured.Use{CPUMilli: new(250.0), CPUSeconds: new(3.0)}, "0.25 cores"},
+		{cpuSentence, measured.Use{CPUSeconds: new(1.234), ThrottledSeconds: new(0.5)}, "1.23 s so far, 0.50 s held back by its limit"},
+		{memorySentence, measured.Use{MemoryLimitBytes: mi(64)}, ""},
+		{memorySentence, measured.Use{MemoryBytes: mi(16), MemoryRSSBytes: mi(8), OOMKills: new(int64(0))}, "16Mi; 8.0Mi without files"},
 		{
-			memorySentence, sampled.Use{MemoryBytes: mi(16), MemoryRSSBytes: mi(8), MemoryLimitBytes: mi(64), MemoryPeakBytes: mi(32), OOMKills: new(int64(2))},
+			memorySentence, measured.Use{MemoryBytes: mi(16), MemoryRSSBytes: mi(8), MemoryLimitBytes: mi(64), MemoryPeakBytes: mi(32), OOMKills: new(int64(2))},
 			"16Mi, 25% of 64Mi; 8.0Mi without files, at most 32Mi so far; processes killed for lack of it: 2",
 		},
-		{diskSentence, sampled.Use{IOWriteBytes: mi(1)}, ""},
-		{diskSentence, sampled.Use{IOReadBytes: mi(1), IOWriteBytes: mi(0)}, "1.0Mi read, 0B written"},
+		{diskSentence, measured.Use{IOWriteBytes: mi(1)}, ""},
+		{diskSentence, measured.Use{IOReadBytes: mi(1), IOWriteBytes: mi(0)}, "1.0Mi read, 0B written"},
 		{
-			diskSentence, sampled.Use{IOReadBytes: mi(1), IOWriteBytes: mi(2), IOReadBytesPerSecond: new(512.0), IOWriteBytesPerSecond: new(2048.0)},
+			diskSentence, measured.Use{IOReadBytes: mi(1), IOWriteBytes: mi(2), IOReadBytesPerSecond: new(512.0), IOWriteBytesPerSecond: new(2048.0)},
 			"reads 512B/s, writes 2.0Ki/s; 1.0Mi read, 2.0Mi written",
 		},
 	} {
@@ -39,7 +39,7 @@ func TestUsageSentences(t *testing.T) {
 			t.Errorf("%q, want %q", got, x.want)
 		}
 	}
-	for want, d := range map[string]sampled.Device{
+	for want, d := range map[string]measured.Device{
 		"g0: nothing is known": {ID: "g0"},
 		"g1: 40% busy, 1.0Mi/64Mi of memory used, 512Ki by this task": {
 			ID: "g1", BusyPercent: new(40.0), MemoryBytes: mi(1), MemoryTotalBytes: mi(64), TaskMemoryBytes: new(int64(512 << 10)),

@@ -10,15 +10,15 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // usage is the usage of an attempt; nil if its node does not answer soon.
-func (d *describing) usage(ctx context.Context, id cluster.ID, node string, attempt int) *sampled.Task {
+func (d *describing) usage(ctx context.Context, id cluster.ID, node string, attempt int) *measured.Task {
 	ctx, cancel := context.WithTimeout(ctx, cmdutil.TopAnswer)
 	defer cancel()
-	var used sampled.Task
+	var used measured.Task
 	err := d.f.OnNode(ctx, node, func(c *nodeapi.Client) (err error) {
 		used, err = c.UsageOf(ctx, id.Namespace, id.ID, attempt, time.Time{})
 		return err
@@ -50,7 +50,7 @@ func (t *taskDescription) writeUsage(s *render.Sheet) {
 	s.Lines("  devices", devices)
 }
 
-func cpuSentence(u sampled.Use) string {
+func cpuSentence(u measured.Use) string {
 	var parts []string
 	if u.CPUMilli != nil {
 		parts = append(parts, render.CoresText(u.CPUMilli)+" cores")
@@ -63,7 +63,7 @@ func cpuSentence(u sampled.Use) string {
 	return strings.Join(parts, ", ")
 }
 
-func memorySentence(u sampled.Use) string {
+func memorySentence(u measured.Use) string {
 	if u.MemoryBytes == nil {
 		return ""
 	}
@@ -81,7 +81,7 @@ func memorySentence(u sampled.Use) string {
 	return text
 }
 
-func diskSentence(u sampled.Use) string {
+func diskSentence(u measured.Use) string {
 	if u.IOReadBytes == nil {
 		return ""
 	}
@@ -92,8 +92,8 @@ func diskSentence(u sampled.Use) string {
 	return text
 }
 
-func deviceSentence(d sampled.Device) string {
-	one := []sampled.Device{d}
+func deviceSentence(d measured.Device) string {
+	one := []measured.Device{d}
 	var parts []string
 	if text := render.BusyText(one); text != "" {
 		parts = append(parts, text+" busy")

@@ -18,9 +18,9 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/supervise"
-	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 const topHelp = `Shows the capacity of nodes, the allocated part (allocated/capacity), the real usage of
@@ -82,14 +82,7 @@ type top struct {
 	mu   sync.Mutex
 	view *cluster.View
 	// used has the last answers of nodes, without nodes that do not answer.
-	used map[string]nodeUse
-}
-
-// nodeUse is the usage that a node reports.
-type nodeUse struct {
-	tasks []sampled.Task
-	// machine is nil if the version of the agent does not report it.
-	machine *sampled.Node
+	used map[string]measured.Answer
 }
 
 // run follows the cluster and shows it.
@@ -164,7 +157,7 @@ func (t *top) isNew() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, n := range t.used {
-		if slices.ContainsFunc(n.tasks, func(u sampled.Task) bool { return u.OverSeconds == 0 }) {
+		if slices.ContainsFunc(n.Tasks, func(u measured.Task) bool { return u.OverSeconds == 0 }) {
 			return true
 		}
 	}
@@ -184,10 +177,10 @@ func (t *top) ask(ctx context.Context) {
 	}
 	t.mu.Unlock()
 	var mu sync.Mutex
-	all := make(map[string]nodeUse)
+	all := make(map[string]measured.Answer)
 	// A missing entry shows that a node did not answer.
 	_ = t.f.EachNode(ctx, alive, func(ctx context.Context, c *nodeapi.Client) error {
-		used, err := askNode(ctx, c)
+		used, err := c.Measured(ctx, time.Time{})
 		if err == nil {
 			mu.Lock()
 			defer mu.Unlock()
@@ -198,19 +191,6 @@ func (t *top) ask(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.used = all
-}
-
-// askNode asks one node for its usage.
-func askNode(ctx context.Context, c *nodeapi.Client) (nodeUse, error) {
-	tasks, err := c.Usage(ctx, time.Time{})
-	if err != nil {
-		return nodeUse{}, err
-	}
-	machine, err := c.NodeUsage(ctx, time.Time{})
-	if types.Is(err, types.NotFound) {
-		return nodeUse{tasks: tasks}, nil
-	}
-	return nodeUse{tasks, &machine}, err
 }
 
 // Draw shows usage until ctx is done.

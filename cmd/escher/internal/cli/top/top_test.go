@@ -6,19 +6,19 @@ import (
 	"testing"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
-	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // using is a task with that usage.
 func using(id string, milli, io, busy float64, bytes int64) topTask {
-	return topTask{ID: id, Usage: &sampled.Task{
-		Use: sampled.Use{
+	return topTask{ID: id, Usage: &measured.Task{
+		Use: measured.Use{
 			CPUMilli: &milli, MemoryBytes: &bytes, MemoryLimitBytes: new(int64(64 << 20)),
 			IOReadBytesPerSecond: new(io / 4), IOWriteBytesPerSecond: new(io * 3 / 4),
-			Pressure: &sampled.Pressure{CPU: &sampled.Stall{SomePercent10s: 3}, IO: &sampled.Stall{SomePercent10s: 12.4}},
+			Pressure: &measured.Pressure{CPU: &measured.Stall{SomePercent10s: 3}, IO: &measured.Stall{SomePercent10s: 12.4}},
 		},
-		Devices: []sampled.Device{
+		Devices: []measured.Device{
 			{BusyPercent: &busy, MemoryBytes: new(int64(2 << 30)), MemoryTotalBytes: new(int64(80 << 30))},
 			{ID: "one that tells nothing"},
 		},
@@ -71,13 +71,13 @@ func TestTopRow(t *testing.T) {
 		if got := cell(known, column); got != want {
 			t.Errorf("%s is %q, want %q", column, got, want)
 		}
-		for name, row := range map[string]topTask{"who is not asked": {}, "who does not know": {Usage: new(sampled.Task)}} {
+		for name, row := range map[string]topTask{"who is not asked": {}, "who does not know": {Usage: new(measured.Task)}} {
 			if got := cell(row, column); got != "" {
 				t.Errorf("%s of %s is %q, want nothing", column, name, got)
 			}
 		}
 	}
-	if got := render.PressureText(&sampled.Pressure{Memory: new(sampled.Stall)}); got != "0%" {
+	if got := render.PressureText(&measured.Pressure{Memory: new(measured.Stall)}); got != "0%" {
 		t.Errorf("no pressure is %q", got)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/show"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	sampled "github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // topAmount is an amount of a resource, as text; unknown values are empty.
@@ -40,9 +40,9 @@ type topNode struct {
 	// Running is how many containers run, in all namespaces, nil if the agent does not answer.
 	Running *int `json:"running,omitempty"`
 	// Usage is the usage of the machine.
-	Usage *sampled.Node `json:"usage,omitempty"`
+	Usage *measured.Node `json:"usage,omitempty"`
 
-	sum sampled.Sum
+	sum measured.Sum
 }
 
 // Header returns the columns.
@@ -57,7 +57,7 @@ func (n topNode) Row() []string {
 	if n.Running != nil {
 		running = strconv.Itoa(*n.Running)
 	}
-	var machine sampled.Node
+	var machine measured.Node
 	if n.Usage != nil {
 		machine = *n.Usage
 	}
@@ -80,7 +80,7 @@ type topTask struct {
 	Processes int64          `json:"processes,omitempty"`
 	Requests  types.Requests `json:"requests"`
 	// Usage is nil if the agent does not answer, or the task does not run.
-	Usage *sampled.Task `json:"usage,omitempty"`
+	Usage *measured.Task `json:"usage,omitempty"`
 
 	age time.Duration
 }
@@ -96,7 +96,7 @@ func (t topTask) Row() []string {
 	if t.Processes > 0 {
 		processes = strconv.FormatInt(t.Processes, 10)
 	}
-	var u sampled.Task
+	var u measured.Task
 	if t.Usage != nil {
 		u = *t.Usage
 	}
@@ -133,10 +133,10 @@ func (t *top) rows() ([]topNode, []topTask) {
 		}
 		nodes = append(nodes, t.nodeRow(node.NodeRow{NodeState: n}))
 	}
-	all := make(map[onNode]*sampled.Task)
+	all := make(map[onNode]*measured.Task)
 	for node, used := range t.used {
-		for i, u := range used.tasks {
-			all[onNode{node, attemptOf(u.Namespace, u.Task, u.Attempt)}] = &used.tasks[i]
+		for i, u := range used.Tasks {
+			all[onNode{node, attemptOf(u.Namespace, u.Task, u.Attempt)}] = &used.Tasks[i]
 		}
 	}
 	tasks := []topTask{}
@@ -164,10 +164,10 @@ func (t *top) nodeRow(n node.NodeRow) topNode {
 	if !answered {
 		return row
 	}
-	row.sum = sampled.SumOf(used.tasks)
+	row.sum = measured.SumOf(used.Tasks)
 	row.Running, row.CPU.Used, row.Memory.Used = &row.sum.Running, render.CoresText(row.sum.CPUMilli), render.BytesText(row.sum.MemoryBytes)
-	if used.machine != nil {
-		row.Usage, row.GPU.Used = used.machine, render.BusyText(used.machine.Devices)
+	if used.Machine != nil {
+		row.Usage, row.GPU.Used = used.Machine, render.BusyText(used.Machine.Devices)
 	}
 	return row
 }

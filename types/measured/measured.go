@@ -1,7 +1,7 @@
-// Package usage samples the usage of the attempts on a node and of the machine: processors, memory,
-// block devices, pressure, and devices such as GPUs. It keeps some minutes of samples in memory,
-// and stores nothing. docs/usage.md has the source of each number.
-package usage
+// Package measured has the JSON of what nodes measure: the usage of attempts and of machines. Agents
+// write it (nodeagent/machine/usage), and commands and policies read it. docs/usage.md has the source
+// of each number.
+package measured
 
 import (
 	"time"
@@ -113,17 +113,17 @@ func SumOf(tasks []Task) Sum {
 		return Sum{CPUMilli: new(0.0), MemoryBytes: new(int64(0)), IOReadBytesPerSecond: new(0.0), IOWriteBytesPerSecond: new(0.0), Processes: new(int64(0))}
 	}
 	for _, t := range tasks {
-		s.CPUMilli = plus(s.CPUMilli, t.CPUMilli)
-		s.MemoryBytes = plus(s.MemoryBytes, t.MemoryBytes)
-		s.IOReadBytesPerSecond = plus(s.IOReadBytesPerSecond, t.IOReadBytesPerSecond)
-		s.IOWriteBytesPerSecond = plus(s.IOWriteBytesPerSecond, t.IOWriteBytesPerSecond)
-		s.Processes = plus(s.Processes, t.Processes)
+		s.CPUMilli = Plus(s.CPUMilli, t.CPUMilli)
+		s.MemoryBytes = Plus(s.MemoryBytes, t.MemoryBytes)
+		s.IOReadBytesPerSecond = Plus(s.IOReadBytesPerSecond, t.IOReadBytesPerSecond)
+		s.IOWriteBytesPerSecond = Plus(s.IOWriteBytesPerSecond, t.IOWriteBytesPerSecond)
+		s.Processes = Plus(s.Processes, t.Processes)
 	}
 	return s
 }
 
-// plus adds two numbers, each of which may be unknown.
-func plus[T int64 | float64](a, b *T) *T {
+// Plus adds two numbers, each of which may be unknown.
+func Plus[T int64 | float64](a, b *T) *T {
 	switch {
 	case a == nil:
 		return b
@@ -131,4 +131,11 @@ func plus[T int64 | float64](a, b *T) *T {
 		return a
 	}
 	return new(*a + *b)
+}
+
+// Answer is what a node says of its usage: that of its running attempts, and that of its machine,
+// which is nil if its agent's version does not report it.
+type Answer struct {
+	Tasks   []Task
+	Machine *Node
 }
