@@ -62,9 +62,9 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 	if err != nil {
 		return Container{}, err
 	}
-	memory := b.Amount(types.Memory)
-	// Its namespace may have added the request for memory.
-	if err := spec.FitsMemory(memory); err != nil {
+	requested := b.Amount(types.Memory) // its namespace may have added that
+	memory := spec.MemoryOf(requested)
+	if err := spec.FitsMemory(requested); err != nil {
 		return Container{}, err
 	}
 	mounts, err := c.mounts(id, spec, memory)
@@ -75,15 +75,14 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 		ID: id, Attempt: a,
 		Image: cmp.Or(b.Image, spec.Image), Entrypoint: spec.Entrypoint, Command: spec.Command, Dir: spec.Dir, User: spec.User, StopSignal: spec.StopSignal, Init: spec.Init,
 		Env: []string{
-			"ESCHER_NAMESPACE=" + a.Namespace,
-			"ESCHER_TASK=" + a.Task,
+			"ESCHER_NAMESPACE=" + a.Namespace, "ESCHER_TASK=" + a.Task,
 			"ESCHER_ATTEMPT=" + strconv.Itoa(a.Number),
 			"ESCHER_NODE=" + a.Node,
 			"ESCHER_IMAGE=" + spec.Image,
 		},
 		MilliCPU:    int64(b.Amount(types.CPU)),
-		MemoryBytes: int64(memory),
-		ShmBytes:    int64(cmp.Or(spec.Shm, types.MemoryShare(memory))), Ulimits: spec.Ulimits,
+		MemoryBytes: int64(memory), KillFirst: requested == 0,
+		ShmBytes: int64(cmp.Or(spec.Shm, types.MemoryShare(memory))), Ulimits: spec.Ulimits,
 		CPULimit: spec.CPULimit, Pids: c.Permissions.pids(spec), CapAdd: spec.CapAdd, CapDrop: spec.CapDrop,
 		Privileged: spec.Privileged, ReadOnlyRoot: spec.ReadOnlyRoot,
 		Stdin: spec.Stdin, TTY: spec.TTY,

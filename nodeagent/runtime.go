@@ -210,11 +210,12 @@ type Container struct {
 	Init bool
 
 	// MilliCPU is its share of cpu under contention, in thousandths of a core. It is also its
-	// limit, unless CPULimit is types.CPUNone. 0 means the least share and no limit.
+	// limit, unless CPULimit is types.CPUNone. 0 means what others leave idle, and no limit.
 	MilliCPU int64
 	CPULimit types.CPULimit
-	// MemoryBytes is the memory limit in bytes; 0 means none.
+	// MemoryBytes is the memory limit in bytes; 0 means none. KillFirst has the kernel end it first.
 	MemoryBytes int64
+	KillFirst   bool
 	// Pids is the limit of processes and threads; 0 means the runtime's default.
 	Pids int64
 	// CapAdd and CapDrop change its capabilities: see types.CapabilitiesOf. A user other than root

@@ -101,7 +101,7 @@ func (t *task) desired() Desired {
 	d := Desired{
 		Bound: true, Revision: t.attempt.Revision,
 		Void:     b.Session != a.session && b.OnDisconnect != types.Keep,
-		StopLost: b.OnDisconnect == types.StopLost, Stop: b.Stop, MaxRun: b.MaxRun, Spec: t.spec, Memory: b.Amount(types.Memory),
+		StopLost: b.OnDisconnect == types.StopLost, Stop: b.Stop, MaxRun: b.MaxRun, Spec: t.spec, Memory: t.spec.MemoryOf(b.Amount(types.Memory)),
 	}
 	if b.Deadline != 0 {
 		d.Deadline = time.Unix(0, b.Deadline)

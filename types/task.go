@@ -292,6 +292,9 @@ type Spec struct {
 	Socket Socket
 	// Peers says what its process learns of the other tasks of its job.
 	Peers Peers
+	// MemoryLimit is the most memory that it may use, in bytes; 0 means what it requests, and no limit
+	// if it requests none.
+	MemoryLimit Quantity
 	// Shm is the size of its shared memory, in bytes; 0 means MemoryShare.
 	Shm Quantity
 	// Tmpfs are file systems in memory.
@@ -351,6 +354,7 @@ func (s *Spec) fields(w *wire) {
 	optional(w, 46, &s.Workdir, (*Workdir).fields)
 	w.boolean(47, &s.Stdin)
 	w.boolean(48, &s.TTY)
+	integer(w, 49, &s.MemoryLimit)
 }
 
 // Restart says when to restart a process that ended by itself, on the same node and in the same

@@ -15,6 +15,7 @@ func (s *Spec) validateIsolation() error {
 	if s.CPULimit != CPUHard && s.CPULimit != CPUNone {
 		errs = append(errs, Errorf(Invalid, "cpuLimit: %q is unknown: use none, or leave it out for the requested amount", shorten(string(s.CPULimit))))
 	}
+	errs = append(errs, validateSizeOf("memoryLimit", s.MemoryLimit))
 	for _, name := range s.CapAdd {
 		switch {
 		case name == AllCapabilities:
@@ -188,13 +189,27 @@ func (t *Task) memories() []Quantity {
 	return all
 }
 
-// FitsMemory checks that the shared memory and each file system in memory fit a container with that
-// much memory; 0 means no limit.
-func (s *Spec) FitsMemory(memory Quantity) error {
+// MemoryOf returns the most memory of a container that requests so much; 0 means no limit. A nil spec,
+// which is not known yet, has no limit of its own.
+func (s *Spec) MemoryOf(requested Quantity) Quantity {
+	if s == nil || s.MemoryLimit == 0 {
+		return requested
+	}
+	return s.MemoryLimit
+}
+
+// FitsMemory checks the limit of the memory of a container that requests so much, and that the shared
+// memory and each file system in memory fit it.
+func (s *Spec) FitsMemory(requested Quantity) error {
+	memory := s.MemoryOf(requested)
 	if memory <= 0 {
 		return nil
 	}
 	var errs []error
+	if memory < requested {
+		errs = append(errs, Errorf(Invalid, "memoryLimit: %s is less than the memory that the task requests, %s: raise it, or leave it out",
+			memory.Format(Memory), requested.Format(Memory)))
+	}
 	check := func(field string, size Quantity) {
 		if size > memory {
 			errs = append(errs, Errorf(Invalid, "%s: %s is larger than the memory of the task, which is %s: make it smaller, or request more memory",

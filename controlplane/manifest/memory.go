@@ -31,7 +31,7 @@ func (l *Limits) UnmarshalJSON(text []byte) error {
 
 // memory adds the memory and the limits of processes of the document to out.
 func (s *Spec) memory(out *types.Spec) {
-	out.Shm = types.Quantity(s.Shm)
+	out.MemoryLimit, out.Shm = types.Quantity(s.MemoryLimit), types.Quantity(s.Shm)
 	for _, f := range s.Tmpfs {
 		out.Tmpfs = append(out.Tmpfs, types.Tmpfs{Target: f.Target, Size: types.Quantity(f.Size)})
 	}
@@ -43,7 +43,7 @@ func (s *Spec) memory(out *types.Spec) {
 
 // fromMemory is the inverse of memory.
 func (s *Spec) fromMemory(from *types.Spec) {
-	s.Shm = Size(from.Shm)
+	s.MemoryLimit, s.Shm = Size(from.MemoryLimit), Size(from.Shm)
 	for _, f := range from.Tmpfs {
 		s.Tmpfs = append(s.Tmpfs, Tmpfs{Target: f.Target, Size: Size(f.Size)})
 	}

@@ -68,6 +68,7 @@ type Spec struct {
 	CapDrop      []string          `json:"capDrop,omitempty" desc:"capabilities to drop, or ALL"`
 	ReadOnlyRoot bool              `json:"readOnlyRoot,omitempty" desc:"keeps it from writing to the files of its image"`
 	Privileged   bool              `json:"privileged,omitempty" desc:"grants the rights of the node's root user; only on nodes that allow it"`
+	MemoryLimit  Size              `json:"memoryLimit,omitempty" desc:"the most memory it may use, at least what it requests; that if it is left out"`
 	Shm          Size              `json:"shm,omitempty" desc:"size of its shared memory, /dev/shm; half of its memory if it is left out, or 64Mi without a request for memory"`
 	Tmpfs        []Tmpfs           `json:"tmpfs,omitempty" desc:"file systems in memory; their content counts as its memory"`
 	Ulimits      map[string]Limits `json:"ulimits,omitempty" desc:"limits of each process, such as {memlock: -1, nofile: 4096:65536}" keys:"ulimit"`

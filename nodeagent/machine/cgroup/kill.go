@@ -86,6 +86,20 @@ func freeze(dirs []string, unified bool) (thaw func()) {
 	}
 }
 
+// Idle makes the processes of a cgroup run only while those of other cgroups of its parent leave a
+// processor idle (SCHED_IDLE). A kernel before 5.15 cannot: then its least share is all there is.
+//
+// runc can since 1.2, and ignores the setting before.
+func Idle(root, path string) {
+	dirs, err := Dirs(root, path)
+	if err != nil {
+		return // its process has ended
+	}
+	for _, dir := range dirs {
+		_ = write(filepath.Join(dir, "cpu.idle"), "1")
+	}
+}
+
 // write writes to a file of the kernel. It never creates one: in an ordinary directory, that would
 // look like success.
 func write(path, text string) error {

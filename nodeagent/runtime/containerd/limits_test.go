@@ -46,12 +46,16 @@ func testLimits(b *bench) {
 	}
 }
 
-// testOOMScore tests that the daemons' protection from the kernel does not extend to tasks.
+// testOOMScore tests that the daemons' protection from the kernel does not extend to tasks, and that the
+// kernel kills some of them first.
 func testOOMScore(b *bench) {
-	c := b.container("cat", "/proc/self/oom_score_adj")
-	b.start(c)
-	b.wait(c.ID)
-	runtimetest.AwaitLog(b.T, c.LogPath, "0\n")
+	for first, want := range map[bool]string{false: "0\n", true: "1000\n"} {
+		c := b.container("cat", "/proc/self/oom_score_adj")
+		c.KillFirst = first
+		b.start(c)
+		b.wait(c.ID)
+		runtimetest.AwaitLog(b.T, c.LogPath, want)
+	}
 }
 
 // testShares tests the shares of a contended core, which follow the requests, whether these are
@@ -62,7 +66,8 @@ func testShares(b *bench) {
 		limit         types.CPULimit
 		v1, v2, quota string
 	}{
-		{0, types.CPUHard, "2", "1", "-1 max 100000"},
+		// The weight of SCHED_IDLE: it runs only while no other does.
+		{0, types.CPUHard, "3", "0", "-1 max 100000"},
 		{1, types.CPUNone, "2", "1", "-1 max 100000"},
 		{500, types.CPUHard, "512", "", "50000 50000 100000"},
 		{1500, types.CPUNone, "1536", "", "-1 max 100000"},

@@ -48,7 +48,7 @@ func (m control) spec(ctx context.Context, c nodeagent.Container, common []byte,
 		oci.WithEnv(c.Env),
 		rlimits(c.Ulimits),
 		sharedMemory(c.ShmBytes),
-		ordinaryOOMScore,
+		oomScore(c),
 		oci.WithHostNamespace(specs.NetworkNamespace),
 		oci.WithMounts(mounts),
 		oci.WithMounts(binds(c.Mounts)),
@@ -125,11 +125,19 @@ func bind(source, target string, readOnly bool) specs.Mount {
 	return specs.Mount{Type: "bind", Source: source, Destination: target, Options: options}
 }
 
-// ordinaryOOMScore keeps a task from inheriting the score of the daemons, which the kernel kills
-// last when memory runs out.
-func ordinaryOOMScore(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
-	s.Process.OOMScoreAdj = new(int)
-	return nil
+// killedFirst is the oom_score_adj of what the kernel kills before everything else: its maximum.
+const killedFirst = 1000
+
+// oomScore keeps a task from inheriting the score of the daemons, which the kernel kills last when
+// memory runs out.
+func oomScore(c nodeagent.Container) oci.SpecOpts {
+	return func(_ context.Context, _ oci.Client, _ *containers.Container, s *oci.Spec) error {
+		s.Process.OOMScoreAdj = new(int)
+		if c.KillFirst {
+			*s.Process.OOMScoreAdj = killedFirst
+		}
+		return nil
+	}
 }
 
 // withUser sets the user and its groups in the image.

@@ -18,6 +18,7 @@ import (
 	"github.com/moby/sys/signal"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
 	"github.com/escher-sched/escher/nodeagent/output/tasklog"
 	"github.com/escher-sched/escher/nodeagent/runtime/attach"
 	"github.com/escher-sched/escher/types"
@@ -240,6 +241,9 @@ func (r *Runtime) release(ctx context.Context, c nodeagent.Container, pid uint32
 				return types.Errorf(types.Unavailable, "log container %s: %w", id, err)
 			}
 		}
+	}
+	if c.MilliCPU == 0 {
+		cgroup.Idle(cgroup.DefaultRoot, r.control.layout.Path(id))
 	}
 	// With this label, no later call starts it again.
 	err := r.label(ctx, id, labels)

@@ -23,6 +23,7 @@ type IsolationFlags struct {
 	readOnly        bool
 	privileged      bool
 	socket          string
+	memoryLimit     string
 	shm             string
 	tmpfs, ulimits  []string
 }
@@ -39,6 +40,7 @@ func (i *IsolationFlags) Add(cmd *cobra.Command) {
 	flags.BoolVar(&i.readOnly, "read-only", false, "make the files of its image read-only; see --scratch")
 	flags.StringVar(&i.socket, "socket", "", "what it may do through its task socket: namespace, self or none (default: namespace)")
 	flags.BoolVar(&i.privileged, "privileged", false, "grant the rights of the node's root user; only where the node allows it")
+	flags.StringVar(&i.memoryLimit, "memory-limit", "", "most memory it may use, such as 2Gi (default: that of --memory)")
 	flags.StringVar(&i.shm, "shm-size", "", "size of its shared memory, /dev/shm, such as 8Gi (default: half of --memory, or 64Mi without)")
 	flags.StringArrayVar(&i.tmpfs, "tmpfs", nil, "PATH[:size=64Mi]: file system in memory (default size: that of --shm-size); repeat for several")
 	flags.StringArrayVar(&i.ulimits, "ulimit", nil, "NAME=SOFT[:HARD]: limit of each process, such as memlock=-1, which means none; repeat for several")
@@ -63,6 +65,13 @@ func (i *IsolationFlags) Isolate(f *cmdutil.Factory, out *types.Spec) error {
 // memory copies the flags about memory and limits of processes to out.
 func (i *IsolationFlags) memory(out *types.Spec) error {
 	var errs []error
+	if i.memoryLimit != "" {
+		size, err := types.ParseSize(i.memoryLimit)
+		if err != nil {
+			err = types.Errorf(types.Invalid, "memory-limit: %w", err)
+		}
+		out.MemoryLimit, errs = types.Quantity(size), append(errs, err)
+	}
 	if i.shm != "" {
 		size, err := types.ParseShm(i.shm)
 		out.Shm, errs = size, append(errs, err)

@@ -10,10 +10,10 @@ func runHeadings() []cmdutil.Heading {
 	return []cmdutil.Heading{
 		{Title: "Resources", Flags: []string{
 			"cpu", "memory", "gpu", "gpu-model", "gpu-memory", "gpu-topology", "count", "array", "request", "alternative", "provide",
-			"reservation", "accumulate", "cpu-burst", "estimate", "estimate-margin",
+			"reservation", "accumulate", "cpu-burst", "memory-limit", "estimate", "estimate-margin",
 		}},
 		{Title: policyFlags, Flags: []string{
-			"gang", "spread", "queue", "share", "semaphore", "after", "after-each", "at-once", "priority", "preempt", "elastic",
+			"gang", "spread", "queue", "share", "semaphore", "after", "after-each", "at-once", "priority", "preempt", "elastic", "best-effort",
 			"pack", "apart", "together", "balance", "colocate-with", "near", "near-wait", "near-step", "prefer", "per-node", "max-skew",
 			"interleave", "on-loss", "shortest", "earliest-deadline", "least-attained", "aging", "stay", "migrate", "policy", "scheduler",
 		}},

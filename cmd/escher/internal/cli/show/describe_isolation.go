@@ -17,6 +17,7 @@ func (t *taskDescription) writeIsolation(s *render.Sheet) {
 	if t.spec.CPULimit == types.CPUNone {
 		s.Line("  cpu limit", "none: what is requested is its share")
 	}
+	s.Line("  memory limit", sizeText(t.spec.MemoryLimit))
 	switch {
 	case t.spec.Privileged:
 		s.Line("  rights", "privileged: those of the node's root")
