@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/e2e/bench/alphazero"
 	"github.com/escher-sched/escher/e2e/bench/interleave"
 	"github.com/escher-sched/escher/e2e/bench/order"
+	"github.com/escher-sched/escher/e2e/bench/oversubscribe"
 	"github.com/escher-sched/escher/e2e/bench/rig"
 	"github.com/escher-sched/escher/types"
 )
@@ -21,8 +22,8 @@ import (
 // Main is the program escher-bench, which escher bench starts. It returns the exit code.
 //
 // Its commands: scenarios prints a line for each scenario, run reads a Config as JSON from in and
-// measures, RoleCommand runs a part of a measured cluster, and each VirtualCommand a workload in
-// virtual time.
+// measures, RoleCommand runs a part of a measured cluster, WorkCommand works in a container, and each
+// VirtualCommand runs a workload in virtual time.
 func Main(args []string, executable func() (string, error), in io.Reader, out, problems io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -56,6 +57,8 @@ func obeyCommand(ctx context.Context, args []string, executable func() (string, 
 		return order.RunVirtual(ctx, in, args[1])
 	case len(args) == 2 && args[0] == interleave.VirtualCommand:
 		return interleave.RunVirtual(ctx, in, args[1])
+	case len(args) > 0 && args[0] == oversubscribe.WorkCommand:
+		return oversubscribe.Work(ctx, args[1:])
 	case len(args) == 2 && args[0] == rig.RoleCommand:
 		return rig.RunRole(ctx, args[1], in, out, alphazero.Parts())
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/escher-sched/escher/esl/ahead"
 	"github.com/escher-sched/escher/esl/estimate"
 	"github.com/escher-sched/escher/esl/gang"
+	"github.com/escher-sched/escher/esl/lend"
 	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/esl/room"
 	"github.com/escher-sched/escher/esl/share"
@@ -41,6 +42,7 @@ func Policies() []esl.Policy {
 		admission.Semaphore{},
 		share.FairShare{},
 		ahead.ReserveAhead{},
+		lend.Oversubscribe{},
 		esl.Use{},
 		admission.Limit{},
 		admission.After{},
