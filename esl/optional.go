@@ -29,6 +29,14 @@ type nodesNeeder interface{ NeedsNodes() bool }
 // historyNeeder is a Policy whose Apply depends on past runs: see Group.History.
 type historyNeeder interface{ NeedsHistory() bool }
 
+// measurer is a Controller that decides by what nodes measure. Measures returns the nodes to ask, and
+// how often: the time between two answers of a node, a second or more. It is called after each Next,
+// with the same state, and is pure too. The program that runs the policy asks the nodes as long as it
+// names them, and State.Usage has the answers.
+type measurer interface {
+	Measures(s *State) map[string]time.Duration
+}
+
 // Triggers are the changes outside its job after which Next of a policy is called.
 type Triggers struct {
 	// Any reports whether all changes of the cluster count.

@@ -24,7 +24,7 @@ type State struct {
 	Kinds Kinds
 	// Registry has the policies of the view; nil means that Kinds reads them on demand.
 	Registry *Registry
-	// Measured has the last answer of each node that Measurers ask: see State.Usage.
+	// Measured has the last answer of each node that policies want to be measured: see State.Usage.
 	Measured map[string]*NodeUsage
 	// Ops is how many operations the store takes at once; 0 means any number.
 	Ops int

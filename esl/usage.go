@@ -9,13 +9,13 @@ import (
 	"github.com/escher-sched/escher/types/measured"
 )
 
-// Measurer is a Controller that decides by what nodes measure. The program that runs it asks the nodes
-// as long as it names them, and State.Usage has the answers.
-type Measurer interface {
-	Controller
-	// Measures returns the nodes to ask, and how often: the time between two answers of a node, a
-	// second or more. It is called after each Next, with the same state, and is pure too.
-	Measures(s *State) map[string]time.Duration
+// Measures returns the nodes that a policy wants to be measured, by its method Measures; nil if it has
+// none. See measurer.
+func Measures(p Policy, s *State) map[string]time.Duration {
+	if m, ok := p.(measurer); ok {
+		return m.Measures(s)
+	}
+	return nil
 }
 
 // MaxUsageAge is the age at which the usage of a node counts as unknown.

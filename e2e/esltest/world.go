@@ -31,7 +31,11 @@ type Record struct {
 	mu    sync.Mutex
 	times map[string]int
 	next  func(name string, s *esl.State) esl.Plan
+	wants map[string]time.Duration
 }
+
+// Wants sets the nodes that Measuring policies want to be measured. It is called before they run.
+func (r *Record) Wants(nodes map[string]time.Duration) { r.wants = nodes }
 
 func NewRecord(next func(name string, s *esl.State) esl.Plan) *Record {
 	return &Record{times: make(map[string]int), next: next}
@@ -44,6 +48,7 @@ func (r *Record) Kinds() esl.Kinds {
 		func() esl.Policy { return &Shared{Counter: Counter{asked: r}} },
 		func() esl.Policy { return &Watcher{Counter: Counter{asked: r}} },
 		func() esl.Policy { return &Paced{Counter{asked: r}} },
+		func() esl.Policy { return &Measuring{Counter{asked: r}} },
 		func() esl.Policy { return &Plain{} },
 	)
 }
@@ -83,6 +88,13 @@ type Paced struct{ Counter }
 func (*Paced) Kind() string { return "paced" }
 
 func (*Paced) Pace() time.Duration { return 10 * time.Second }
+
+// Measuring wants nodes to be measured: see Record.Wants.
+type Measuring struct{ Counter }
+
+func (*Measuring) Kind() string { return "measuring" }
+
+func (p *Measuring) Measures(*esl.State) map[string]time.Duration { return p.asked.wants }
 
 type Watcher struct {
 	Counter

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/escher-sched/escher/controlplane/heap"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl"
@@ -201,13 +203,10 @@ func (m *meter) drain() {
 
 // measure asks what a policy wants to be measured.
 func (k *loop) measure(p *managedPolicy, s *esl.State) {
-	asks, ok := p.policy.(esl.Measurer)
-	if !ok {
-		return
-	}
 	var nodes map[string]time.Duration
-	if err := esl.Contain(func() { nodes = asks.Measures(s) }); err != nil {
-		nodes = nil // Next shows the error, too, if it is not of Measures alone
+	if err := esl.Contain(func() { nodes = esl.Measures(p.policy, s) }); err != nil {
+		k.log(p).Warn("a policy does not say what to measure: nothing is measured for it", zap.Error(err))
+		nodes = nil
 	}
 	k.meter.want(p, nodes, s.Now)
 }

@@ -21,10 +21,12 @@ import (
 const (
 	image  = "escher.local/work:latest"
 	policy = "idle"
-	// The owners request four fifths of the node together and work a third of the time: a batch takes
+	// The owners request four fifths of the node together and work a quarter of the time: a batch takes
 	// batchTakes on an idle core, and begins every batchEvery. The rest of the node is for a newcomer.
+	// The guests request nearly all that is lent before it comes.
 	ownersPart = 0.8
-	batchTakes = 30 * time.Millisecond
+	guestsPart = 0.6
+	batchTakes = 25 * time.Millisecond
 	batchEvery = 100 * time.Millisecond
 	// window is how long the work of a draw is counted, with and without guests.
 	window = 15 * time.Second
@@ -38,7 +40,7 @@ const (
 // Scenarios returns the scenario.
 func Scenarios() []rig.Scenario {
 	return []rig.Scenario{{
-		Name: "oversubscribe", About: "work done by owners that use a third of what they request, with guests on the rest; over that without", Containers: true,
+		Name: "oversubscribe", About: "work done by owners that work a quarter of the time, with guests on the rest; over that without", Containers: true,
 		Full: rig.Size{Nodes: 1, Tasks: 1, Rounds: 9}, Quick: rig.Size{Nodes: 1, Tasks: 1, Rounds: 1}, Run: run,
 	}}
 }
@@ -177,7 +179,7 @@ func (b *bench) draws(ctx context.Context, found map[string][]float64) error {
 
 // guests starts guests, and waits until all of them run.
 func (b *bench) guests(ctx context.Context) ([]string, error) {
-	guests, err := b.submit(ctx, "guests", b.tasks("guest", runtime.NumCPU(), 0.4, 0), esl.Use{Name: policy})
+	guests, err := b.submit(ctx, "guests", b.tasks("guest", runtime.NumCPU(), guestsPart, 0), esl.Use{Name: policy})
 	if err != nil {
 		return nil, err
 	}
