@@ -142,6 +142,7 @@ func (k *loop) loop(ctx context.Context) error {
 		case <-collects:
 			k.collect(ctx, time.Now())
 		case a := <-k.meter.answers:
+			a.received = time.Now()
 			k.measured(a)
 		case <-asks:
 			k.meter.begin(ctx, time.Now())

@@ -164,7 +164,6 @@ func (m *meter) begin(ctx context.Context, now time.Time) {
 			a.said, err = m.ask(ctx, n.name, since)
 			return err
 		})
-		a.received = time.Now()
 		m.answers <- a
 	}()
 }

@@ -2,7 +2,6 @@ package keep
 
 import (
 	"context"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -110,7 +109,7 @@ func (k *loop) drop(id cluster.ID) {
 			k.watching.drop(on, p)
 		}
 		k.lacks(p, nil)
-		k.meter.want(p, nil, time.Now())
+		k.meter.want(p, nil, k.looked)
 		k.turns.never(p)
 	}
 }

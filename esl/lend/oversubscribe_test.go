@@ -36,7 +36,11 @@ func lending(t *testing.T, n int, test func(s *site)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		defer func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
 		jobs, err := c.Client("d")
 		if err != nil {
 			t.Fatal(err)
