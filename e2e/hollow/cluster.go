@@ -35,8 +35,10 @@ type Cluster struct {
 
 	mu    sync.Mutex
 	nodes map[string]*machine
-	// uses are the simulated usages of tasks; silent nodes do not tell theirs.
+	// uses are the simulated usages of tasks, others the memory of other programs; silent nodes do not
+	// tell theirs.
 	uses   map[cluster.ID]use
+	others map[string]int64
 	silent map[string]bool
 	// keeping runs policies, and serving the other parts of a server; nil if they are stopped.
 	keeping, serving *part
@@ -46,7 +48,7 @@ type Cluster struct {
 // closed.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg = cfg.withDefaults()
-	c := &Cluster{Store: cfg.Store, cfg: cfg, begin: time.Now(), nodes: make(map[string]*machine), uses: make(map[cluster.ID]use), silent: make(map[string]bool)}
+	c := &Cluster{Store: cfg.Store, cfg: cfg, begin: time.Now(), nodes: make(map[string]*machine), uses: make(map[cluster.ID]use), others: make(map[string]int64), silent: make(map[string]bool)}
 	ctx, c.stop = context.WithCancel(ctx)
 	c.group, c.ctx = errgroup.WithContext(ctx)
 	err := c.start()

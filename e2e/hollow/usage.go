@@ -30,6 +30,13 @@ func (c *Cluster) Silence(node string, silent bool) {
 	c.silent[node] = silent
 }
 
+// SetOthers makes other programs of a machine use so many bytes of its memory from now on.
+func (c *Cluster) SetOthers(node string, memory int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.others[node] = memory
+}
+
 // Measured returns the simulated usage of a node, for policies: see keep.Measure. Unavailable: the node
 // does not run, or is silent.
 func (c *Cluster) Measured(ctx context.Context, node string, _ time.Time) (measured.Answer, error) {
@@ -65,10 +72,11 @@ func (c *Cluster) Measured(ctx context.Context, node string, _ time.Time) (measu
 	return said, nil
 }
 
-// machine returns the usage of a machine on which only tasks run. The caller holds c.mu.
+// machine returns the usage of a machine by tasks and other programs. The caller holds c.mu.
 func (c *Cluster) machine(node string, now time.Time, tasks []measured.Task) *measured.Node {
 	sum := measured.SumOf(tasks)
-	out := &measured.Node{Node: node, Tasks: sum, Use: measured.Use{At: now, OverSeconds: 1, CPUMilli: sum.CPUMilli, MemoryBytes: sum.MemoryBytes}}
+	used := *sum.MemoryBytes + c.others[node]
+	out := &measured.Node{Node: node, Tasks: sum, Use: measured.Use{At: now, OverSeconds: 1, CPUMilli: sum.CPUMilli, MemoryBytes: &used}}
 	for _, n := range c.cfg.Nodes {
 		if memory := int64(n.Capacity[string(types.Memory)]); n.Name == node {
 			out.Processors, out.MemoryLimitBytes = int(n.Capacity[string(types.CPU)]/1000), &memory

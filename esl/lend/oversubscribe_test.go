@@ -149,7 +149,7 @@ func TestLend(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		esltest.Pass(10 * time.Second)
+		esltest.Pass(500 * time.Millisecond)
 		if cpu, memory := s.lent("n00"); cpu != 0 || memory != 0 {
 			t.Errorf("%d and %d are lent after the last guest", cpu, memory)
 		}
@@ -306,6 +306,9 @@ func TestMemory(t *testing.T) {
 		s.SetUse("d", owner, 0, 20*gi)
 		esltest.Pass(5 * time.Second)
 		s.want(guests, 2, "when the owner has grown by 12 GiB")
+		s.SetOthers("n00", 8*gi) // 64 are in use, 16 by guests, and 3.2 are kept
+		esltest.Pass(5 * time.Second)
+		s.want(guests, 1, "when other programs of the machine have taken 8 GiB")
 	})
 }
 

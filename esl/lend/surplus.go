@@ -18,7 +18,7 @@ func surplus(n *cluster.Node, both [2]lent, short [2]types.Quantity, id string) 
 	if short[0] <= 0 && short[1] <= 0 {
 		return nil
 	}
-	var guests, taken []*cluster.Binding
+	var guests []*cluster.Binding
 	for _, b := range n.Bindings {
 		if b.Info.V != nil && isGuest(b, both) && !leaves(b) {
 			guests = append(guests, b)
@@ -28,20 +28,12 @@ func surplus(n *cluster.Node, both [2]lent, short [2]types.Quantity, id string) 
 		return cmp.Or(cmp.Compare(a.Task.Info.V.Priority, b.Task.Info.V.Priority), cmp.Compare(b.Info.V.Bound, a.Info.V.Bound), cmp.Compare(a.Task.ID.ID, b.Task.ID.ID))
 	})
 	for _, b := range guests {
-		helps := false
-		for i, l := range both {
-			helps = helps || short[i] > 0 && b.Info.V.Amount(l.id) > 0
-		}
-		if !helps {
-			continue
-		}
-		taken = append(taken, b)
 		for i, l := range both {
 			short[i] -= b.Info.V.Amount(l.id)
 		}
 	}
 	var out []esl.Evict
-	for _, b := range slices.Backward(taken) { // the most important of them first
+	for _, b := range slices.Backward(guests) { // the most important one stays if it can
 		spare := true
 		for i, l := range both {
 			spare = spare && short[i]+b.Info.V.Amount(l.id) <= 0
