@@ -45,29 +45,22 @@ func (b *Bucket) fields(w *wire) {
 	integer(w, 3, &b.Weight)
 }
 
+// The weight of a run, and the number of ranges for each doubling.
 const (
-	// WholeRun is the weight of a run.
-	WholeRun = 1_000_000
-	// PerDouble is the number of ranges for each doubling.
+	WholeRun   = 1_000_000
 	PerDouble  = 8
 	maxBuckets = 53*PerDouble + 1
 )
 
-// Weight is the weight of all runs, in runs.
-func (h Histogram) Weight() float64 {
-	var all float64
-	for _, b := range h {
-		all += float64(b.Weight)
-	}
-	return all / WholeRun
-}
-
 // Quantile returns an amount that a part of the runs, from 0 to 1, did not exceed: at most 9 % more than
 // the smallest such amount. 0 without runs.
 func (h Histogram) Quantile(part float64) Quantity {
-	want, sum := part*h.Weight()*WholeRun, 0.0
+	var all, sum float64
+	for _, b := range h {
+		all += float64(b.Weight)
+	}
 	for i, b := range h {
-		if sum += float64(b.Weight); sum >= want || i == len(h)-1 {
+		if sum += float64(b.Weight); sum >= part*all || i == len(h)-1 {
 			return Quantity(math.Ceil(math.Exp2(float64(b.Index) / PerDouble)))
 		}
 	}

@@ -126,3 +126,12 @@ func scale(h *types.Histogram, part float64) {
 	}
 	*h = slices.DeleteFunc(*h, func(b types.Bucket) bool { return b.Weight == 0 })
 }
+
+// Weight is the weight of all runs, in runs.
+func Weight(h types.Histogram) float64 {
+	var all float64
+	for _, b := range h {
+		all += float64(b.Weight)
+	}
+	return all / types.WholeRun
+}

@@ -26,8 +26,8 @@ func TestHistogram(t *testing.T) {
 			t.Errorf("quantile %g: %d, want about %d", part, got, most)
 		}
 	}
-	if h.Weight() != 100 || types.Histogram(nil).Quantile(1) != 0 {
-		t.Errorf("weight %g of 100 runs, quantile %d of none", h.Weight(), types.Histogram(nil).Quantile(1))
+	if Weight(h) != 100 || types.Histogram(nil).Quantile(1) != 0 {
+		t.Errorf("weight %g of 100 runs, quantile %d of none", Weight(h), types.Histogram(nil).Quantile(1))
 	}
 }
 
@@ -42,7 +42,7 @@ func TestForgets(t *testing.T) {
 	Add(&h, []Run{run(day, 1), run(8*day, 4)}, 7)
 	Add(&late, []Run{run(8*day, 4), run(day, 1)}, 5)
 	for name, x := range map[string]*types.History{"in order": &h, "late": &late} {
-		if x.Runs != 2 || x.Last != 8*day || x.Memory.Weight() != 1.5 || x.Memory[0].Weight != types.WholeRun/2 || x.Length.Quantile(1) < 60_000 {
+		if x.Runs != 2 || x.Last != 8*day || Weight(x.Memory) != 1.5 || x.Memory[0].Weight != types.WholeRun/2 || x.Length.Quantile(1) < 60_000 {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}
@@ -61,7 +61,7 @@ func TestHistoryOfSteadyRuns(t *testing.T) {
 		Add(&h, []Run{{Ended: (i + 1) * int64(time.Minute), Used: types.Used{Memory: 1 << 30}}}, i)
 	}
 	want := (HalfLife / time.Minute).Seconds() * 1e9 / math.Ln2 * (1 - math.Exp2(-4))
-	if got := h.Memory.Weight(); got < 0.98*want || got > 1.02*want {
+	if got := Weight(h.Memory); got < 0.98*want || got > 1.02*want {
 		t.Errorf("%g of %d runs count, want %g", got, minutes, want)
 	}
 }

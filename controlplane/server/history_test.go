@@ -88,7 +88,7 @@ func TestRunsAreCounted(t *testing.T) {
 		counting(t, m, func() { time.Sleep(time.Minute) })
 		got := make(map[string]string)
 		for name, h := range storedHistories(t, m.Store) {
-			got[name] = fmt.Sprintf("%d runs, %g lengths", h.Runs, h.Length.Weight())
+			got[name] = fmt.Sprintf("%d runs, %g lengths", h.Runs, history.Weight(h.Length))
 		}
 		// One of train ended out of memory: it says nothing about the length.
 		want := map[string]string{"train": "4 runs, 3 lengths", "lone": "2 runs, 2 lengths", "resnet": "1 runs, 1 lengths"}
