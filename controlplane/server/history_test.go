@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,7 +35,9 @@ func counting(t *testing.T, m *memMaintenance, body func()) {
 	go func() { ended <- c.Run(ctx) }()
 	body()
 	cancel()
-	<-ended
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 }
 
 // storedHistories returns the stored histories by name.
