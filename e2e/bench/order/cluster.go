@@ -43,6 +43,8 @@ type policy struct {
 	// limited means that jobs have the limits of their run times, and due that they have their deadlines.
 	// The policies that need these end jobs that cannot meet them.
 	limited, due bool
+	// named means that jobs have the names of others that run about as long: Escher estimates by past runs.
+	named bool
 	// evicts means that jobs may run more than once, and resumes that they go on where they were.
 	evicts, resumes bool
 }
@@ -76,6 +78,7 @@ func policies() []policy {
 		{name: "fair-share", shared: fair(0), of: byTenant},
 		{name: "fair-share-reclaim", shared: fair(10 * time.Minute), of: byTenant, evicts: true},
 		{name: "shortest", limited: true, of: own(turn.Shortest{})},
+		{name: "shortest-estimated", named: true, of: own(turn.Shortest{})},
 		{name: "least-attained", shared: func(load) esl.Shared { return room.LeastAttained{} }, of: inLine, evicts: true, resumes: true},
 		{name: "earliest-deadline", limited: true, due: true, of: own(turn.EarliestDeadline{})},
 		// Urgent jobs have a higher priority.
@@ -215,7 +218,11 @@ func submit(ctx context.Context, client *esl.Client, i int, j job, p policy) err
 	if len(tasks) > 1 {
 		all = append(all, gang.Gang{})
 	}
-	_, err := client.Submit(ctx, controlplane.Job{ID: fmt.Sprintf("j%d", i), Tasks: tasks}, all...)
+	name := ""
+	if p.named {
+		name = j.Name
+	}
+	_, err := client.Submit(ctx, controlplane.Job{ID: fmt.Sprintf("j%d", i), Name: name, Tasks: tasks}, all...)
 	return err
 }
 
