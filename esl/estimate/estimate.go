@@ -155,7 +155,7 @@ func (p Estimate) Origin(s *esl.State, t *cluster.Task) []string {
 		}
 		h, has := s.History(t), t.Info.V.Requests.Get(string(id)).Format(id)
 		if q := p.of(h, id, part); q > 0 {
-			out = append(out, fmt.Sprintf("%s %s: as of the submission; now %s of %d past runs and %s is %s", id, has, part, h.Runs, p.margin(), q.Format(id)))
+			out = append(out, fmt.Sprintf("%s %s: as of the submission%s; now %s of %d past runs and %s is %s", id, has, since(t, id), part, h.Runs, p.margin(), q.Format(id)))
 		} else {
 			out = append(out, fmt.Sprintf("%s %s: as declared; %d of %d past runs are known", id, has, runs(h), cmp.Or(p.Runs, defaultRuns)))
 		}

@@ -76,6 +76,14 @@ func grown(t *cluster.Task) types.Quantity {
 	return want
 }
 
+// since says that a request has grown; empty if it has not.
+func since(t *cluster.Task, id types.ResourceID) string {
+	if s := t.Status.V; id != types.Memory || s == nil || s.Failures == 0 || s.Cause != types.CauseMemory {
+		return ""
+	}
+	return ", and more since it used up its memory"
+}
+
 func runs(h *types.History) int64 {
 	if h == nil {
 		return 0
