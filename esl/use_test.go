@@ -151,3 +151,12 @@ func TestCanonical(t *testing.T) {
 		}
 	}
 }
+
+// TestPhysical leaves out what applications create, what a reservation holds, and names of places.
+func TestPhysical(t *testing.T) {
+	r := types.NewRequests(map[string]types.Quantity{"cpu": 1, "acme.com/fpga": 2, "gpu@train": 3, "train.gang": 4, "node/n1": 5, "rack/r1": 6, "memory": 7})
+	want := types.NewRequests(map[string]types.Quantity{"cpu": 1, "acme.com/fpga": 2, "memory": 7})
+	if got := esl.Physical(r); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
