@@ -49,7 +49,8 @@ type claim struct {
 	// made for it. steers: tasks go where their requests fit. moves: the policy moves tasks.
 	// evicts: it evicts others for them. resizes: as many run as fit. raises: see Raises. few: the
 	// tasks are on few nodes; many: on many.
-	atOnce, inTurn, chooses, opens, steers, moves, evicts, resizes, raises, few, many bool
+	// borrows: what the tasks hold may be taken back.
+	atOnce, inTurn, chooses, opens, steers, moves, evicts, resizes, raises, few, many, borrows bool
 }
 
 // Together notes that all tasks share one domain.
@@ -110,6 +111,9 @@ func (g *Group) OnMany() { g.claims = append(g.claims, claim{kind: g.kind, many:
 // Raises notes that the policy alone computes how far waiting tasks are raised.
 func (g *Group) Raises() { g.claims = append(g.claims, claim{kind: g.kind, raises: true}) }
 
+// Borrows notes that what the tasks hold may be taken back at any time, from each by itself.
+func (g *Group) Borrows() { g.claims = append(g.claims, claim{kind: g.kind, borrows: true}) }
+
 // conflicts returns an error for each pair of claims that exclude each other.
 func (g *Group) conflicts() []error {
 	var errs []error
@@ -118,6 +122,9 @@ func (g *Group) conflicts() []error {
 			if a.atOnce && b.inTurn && len(g.Tasks) > 1 {
 				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one has all %d tasks begin at once, the other some after others: drop one of them",
 					a.kind, b.kind, len(g.Tasks)))
+			}
+			if a.borrows && (b.atOnce || b.resizes) {
+				errs = append(errs, Invalid("policies: %s and %s exclude each other: the one lends capacity that may be wanted back, the other reserves it: drop one of them", a.kind, b.kind))
 			}
 			if a.chooses && b.chooses && i < j {
 				errs = append(errs, Invalid("policies: %s and %s exclude each other: each chooses a node for every task: drop one of them", a.kind, b.kind))

@@ -7,7 +7,7 @@ import "math"
 // autoscaling at Google", EuroSys 2020).
 type History struct {
 	Extra
-	// Runs is the number of runs ever counted.
+	// Runs is the number of runs ever counted whose memory is known.
 	Runs int64
 	// Last is the end of the latest run, and At the time that the weights are as of, in Unix nanoseconds.
 	Last, At int64

@@ -170,6 +170,10 @@ func validateSizeOf(field string, q Quantity) error {
 func (t *Task) ValidateMemory(s *Spec) error {
 	var errs []error
 	for _, memory := range t.memories() {
+		if s.MemoryLimit > 0 && s.MemoryLimit < memory {
+			errs = append(errs, Errorf(Invalid, "memoryLimit: %s is less than the memory that the task requests, %s: raise it, or leave it out",
+				s.MemoryLimit.Format(Memory), memory.Format(Memory)))
+		}
 		errs = append(errs, s.FitsMemory(memory))
 	}
 	errs = slices.CompactFunc(nonNil(errs), func(a, b error) bool { return a.Error() == b.Error() })
@@ -195,21 +199,17 @@ func (s *Spec) MemoryOf(requested Quantity) Quantity {
 	if s == nil || s.MemoryLimit == 0 {
 		return requested
 	}
-	return s.MemoryLimit
+	return max(s.MemoryLimit, requested) // its request may have grown
 }
 
-// FitsMemory checks the limit of the memory of a container that requests so much, and that the shared
-// memory and each file system in memory fit it.
+// FitsMemory checks that the shared memory and each file system in memory fit a container that requests
+// so much memory.
 func (s *Spec) FitsMemory(requested Quantity) error {
 	memory := s.MemoryOf(requested)
 	if memory <= 0 {
 		return nil
 	}
 	var errs []error
-	if memory < requested {
-		errs = append(errs, Errorf(Invalid, "memoryLimit: %s is less than the memory that the task requests, %s: raise it, or leave it out",
-			memory.Format(Memory), requested.Format(Memory)))
-	}
 	check := func(field string, size Quantity) {
 		if size > memory {
 			errs = append(errs, Errorf(Invalid, "%s: %s is larger than the memory of the task, which is %s: make it smaller, or request more memory",

@@ -83,7 +83,9 @@ func Add(h *types.History, runs []Run, through int64) {
 		add(&h.Length, types.Quantity(r.Length.Milliseconds()), weight)
 		add(&h.CPU, r.Used.CPU, weight)
 		add(&h.Memory, r.Used.Memory, weight)
-		h.Runs = min(h.Runs+1, int64(types.MaxQuantity))
+		if r.Used.Memory > 0 {
+			h.Runs = min(h.Runs+1, int64(types.MaxQuantity))
+		}
 	}
 	h.Through = max(h.Through, through)
 }

@@ -88,13 +88,21 @@ func TestRunsAreCounted(t *testing.T) {
 			write(t, m.Store, ends("g", ranFor(time.Minute, 1)), task("g", types.Task{Name: "lone"}))
 			time.Sleep(time.Minute)
 		})
-		counting(t, m, DefaultPolicy(), func() { time.Sleep(time.Minute) })
+		counting(t, m, DefaultPolicy(), func() {
+			ahead := ranFor(time.Minute, 1<<20) // the clock of its node is wrong
+			ahead.Ended += int64(5 * 365 * 24 * time.Hour)
+			write(t, m.Store, put{controlplane.TaskKey("ns", "h"), &types.Task{Name: "ahead"}}, put{controlplane.StatusKey("ns", "h"), ahead})
+			time.Sleep(time.Minute)
+			if h := storedHistories(t, m.Store)["ahead"]; h.Last == 0 || h.Last > time.Now().UnixNano() {
+				t.Errorf("a run is said to have ended at %d", h.Last)
+			}
+		})
 		got := make(map[string]string)
 		for name, h := range storedHistories(t, m.Store) {
 			got[name] = fmt.Sprintf("%d runs, %g lengths", h.Runs, history.Weight(h.Length))
 		}
 		// One of train ended out of memory: it says nothing about the length.
-		want := map[string]string{"train": "4 runs, 3 lengths", "lone": "2 runs, 2 lengths", "resnet": "1 runs, 1 lengths"}
+		want := map[string]string{"train": "4 runs, 3 lengths", "lone": "2 runs, 2 lengths", "resnet": "1 runs, 1 lengths", "ahead": "1 runs, 1 lengths"}
 		if !maps.Equal(got, want) {
 			t.Errorf("histories %v, want %v", got, want)
 		}

@@ -18,6 +18,8 @@ const (
 	// last run: then its runs count a thousandth.
 	maxHistories = 1000
 	oldHistory   = 10 * history.HalfLife
+	// fewRuns is how many runs show that a name comes again.
+	fewRuns = 3
 	// maxUncounted bounds the runs that are kept to be counted. Beyond it the oldest are forgotten.
 	maxUncounted = 100_000
 )
@@ -122,11 +124,12 @@ func (hs *histories) nameOf(t *types.Task) string {
 }
 
 // ran keeps the run that a status tells of, to be counted.
-func (x *index) ran(t *task, status *types.Status) {
+func (x *index) ran(t *task, status *types.Status, now time.Time) {
 	run, ok := history.RunOf(status)
 	if !ok || t.ran == t.statusMod {
 		return
 	}
+	run.Ended = min(run.Ended, now.UnixNano()) // the clock of its node may be ahead
 	t.ran = t.statusMod
 	x.keepRun(t, endedRun{t.statusMod, run})
 }
@@ -137,7 +140,7 @@ func (x *index) keepRun(t *task, r endedRun) {
 	switch {
 	case name != "":
 	case t.mod == 0, t.job != nil && t.job.mod == 0: // They come from other watches.
-		x.histories.unnamed = append(x.histories.unnamed, unnamedRun{t, r})
+		x.histories.unnamed = append(x.histories.unnamed[max(0, len(x.histories.unnamed)+1-maxUncounted):], unnamedRun{t, r})
 		return
 	case t.job != nil:
 		name = t.job.name
@@ -146,8 +149,8 @@ func (x *index) keepRun(t *task, r endedRun) {
 		return
 	}
 	h := x.past(historyName{t.space.name, name})
-	if h.value != nil && h.value.Through >= r.mod && h.value.Through <= h.mod {
-		return // It is counted.
+	if h.mod != 0 && h.value == nil || h.value != nil && h.value.Through >= r.mod && h.value.Through <= h.mod {
+		return // It cannot be counted, or it is.
 	}
 	h.runs = append(h.runs[max(0, len(h.runs)+1-maxUncounted):], r)
 	x.histories.open[h] = struct{}{}
@@ -203,7 +206,8 @@ func (l *pass) count(h *pastRuns) {
 	l.add(counted, h.key(), h, unchanged(h.key(), h.mod)).put = value
 }
 
-// oldHistories drops histories without recent runs, and the oldest of a namespace that has too many.
+// oldHistories drops histories without recent runs, and of a namespace that has too many those of names
+// that hardly come again, and the oldest.
 func (l *pass) oldHistories() {
 	of := make(map[string][]*pastRuns)
 	for _, h := range l.histories.known {
@@ -212,10 +216,15 @@ func (l *pass) oldHistories() {
 		}
 	}
 	for _, all := range of {
-		slices.SortFunc(all, func(a, b *pastRuns) int { return cmp.Compare(a.value.Last, b.value.Last) })
+		slices.SortFunc(all, func(a, b *pastRuns) int {
+			return cmp.Or(cmp.Compare(min(a.value.Runs, fewRuns), min(b.value.Runs, fewRuns)), cmp.Compare(a.value.Last, b.value.Last))
+		})
 		for i, h := range all {
-			if len(all)-i <= maxHistories && l.now.Sub(time.Unix(0, h.value.Last)) < oldHistory || l.enough() {
-				break
+			if l.enough() {
+				return
+			}
+			if len(all)-i <= maxHistories && l.now.Sub(time.Unix(0, h.value.Last)) < oldHistory {
+				continue
 			}
 			h.asked = true
 			l.remove(oldRuns, h.key(), h.mod, h)

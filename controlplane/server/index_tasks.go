@@ -228,7 +228,7 @@ func (x *index) applyStatus(s *namespaceState, id string, e controlplane.Event, 
 		// An unreadable status counts as not ended.
 		if types.Decode(e.Value, &status) == nil {
 			x.reach(t, &status, now)
-			x.ran(t, &status)
+			x.ran(t, &status, now)
 		} else {
 			t.stage = runs
 		}

@@ -115,8 +115,9 @@ func (p Estimate) Apply(g *esl.Group) error {
 	}
 	for i := range g.Tasks {
 		for id, part := range p.parts() {
-			if q := p.of(g.History(i), id, part); q > 0 {
-				g.Tasks[i].Task.Requests = with(g.Tasks[i].Task.Requests, string(id), q)
+			t := &g.Tasks[i]
+			if q := allowed(t, id, p.of(g.History(i), id, part)); q > 0 {
+				t.Task.Requests = with(t.Task.Requests, string(id), q)
 			}
 		}
 	}

@@ -92,21 +92,21 @@ func TestEstimate(t *testing.T) {
 func TestEstimateGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, jobs := esltest.OrderedOn(t, node())
-		s := using(11*gib, 500) // more than it declares
-		s.Task.Retries = 5
+		s := using(11*gib, 500) // more than it declares, and more than its limit
+		s.Task.Retries, s.Spec.MemoryLimit = 5, 9*gib
 		l := esltest.Submitted(t, jobs, esl.Copies(1, s), estimate.Estimate{})
 		fails := hollow.Task(1000, "run", "1m", "exit", "3")
 		fails.Task.Retries = 1
 		other := esltest.Submitted(t, jobs, esl.Copies(1, fails), estimate.Estimate{})
 		esltest.Pass(10*time.Minute + 500*time.Millisecond)
-		if text := esltest.TaskWhy(t, c, l.Tasks[0]); !strings.Contains(text, "estimate: it used up 8Gi of memory, and requests 10Gi now") {
+		if text := esltest.TaskWhy(t, c, l.Tasks[0]); !strings.Contains(text, "estimate: it used up 9Gi of memory, and requests 11520Mi now") {
 			t.Errorf("why: %q", text)
 		}
 		ended := esltest.Statuses(t, jobs, controlplane.UntilEnded, l.Tasks[0], other.Tasks[0])
-		if s := ended[0]; s.Phase != types.Succeeded || s.Failures != 2 || s.Used.Memory != 11*gib {
+		if s := ended[0]; s.Phase != types.Succeeded || s.Failures != 1 || s.Used.Memory != 11*gib {
 			t.Errorf("it is %s after %d failures, and used %d", s.Phase, s.Failures, s.Used.Memory)
 		}
-		if cpu, memory := requested(t, c, l.Tasks[0]); cpu != 2000 || memory != 12*gib+512<<20 {
+		if cpu, memory := requested(t, c, l.Tasks[0]); cpu != 2000 || memory != 11*gib+256<<20 {
 			t.Errorf("it requests %d, %d", cpu, memory)
 		}
 		if cpu, memory := requested(t, c, other.Tasks[0]); cpu != 1000 || memory != 0 || ended[1].Phase != types.Failed {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
@@ -46,6 +47,23 @@ func more(amount types.Quantity, factor float64) types.Quantity {
 		q = math.Ceil(q/(1<<20)) * (1 << 20)
 	}
 	return min(types.Quantity(q), types.MaxQuantity)
+}
+
+// allowed returns an estimate within what a task declares besides; 0 if it requests none of the resource,
+// or if its file systems in memory would not fit.
+func allowed(s *controlplane.Submission, id types.ResourceID, q types.Quantity) types.Quantity {
+	if s.Task.Requests.Get(string(id)) == 0 {
+		return 0
+	}
+	if spec := s.Spec; spec != nil && id == types.Memory {
+		if spec.MemoryLimit > 0 {
+			q = min(q, spec.MemoryLimit)
+		}
+		if spec.FitsMemory(q) != nil {
+			return 0
+		}
+	}
+	return q
 }
 
 // with returns requests with another amount of a resource.

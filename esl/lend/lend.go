@@ -129,8 +129,8 @@ func ask(s *esl.State) map[string]time.Duration {
 }
 
 // usage is what a node has of a physical resource: all of it, what owners leave idle, and what guests
-// hold, those without that are leaving.
-type usage struct{ capacity, idle, held types.Quantity }
+// hold, those without that are leaving. others is what guests of other such policies hold.
+type usage struct{ capacity, idle, held, others types.Quantity }
 
 // use returns the usage of what a node lends; known is false if the node has not told what is used.
 func use(s *esl.State, n *cluster.Node, both [2]lent) (of [2]usage, known bool) {
@@ -160,6 +160,10 @@ func use(s *esl.State, n *cluster.Node, both [2]lent) (of [2]usage, known bool) 
 			continue
 		}
 		for i, l := range both {
+			if other := byOthers(b, l); other > 0 {
+				of[i].others += other
+				continue
+			}
 			of[i].idle -= claim(s, b, l, used)
 		}
 	}
@@ -180,19 +184,21 @@ func leaves(b *cluster.Binding) bool {
 	return b.Task.Info.V == nil || b.Task.Status.V == nil || taskset.Leaving(b.Task)
 }
 
-// claim returns how much of a resource counts as used by an owner: its recent peak, or all that it
-// requests if that is not known. It counts as having used all of that when it came, and guests of
-// another policy as using what they hold.
-func claim(s *esl.State, b *cluster.Binding, l lent, used *esl.Used) types.Quantity {
-	requested := b.Info.V.Amount(l.of)
-	if requested == 0 {
-		for _, h := range b.Info.V.Holds {
-			if strings.HasSuffix(string(h.Resource), "."+kind+"."+string(l.of)) {
-				requested = l.physical(h.Amount)
-				return requested
-			}
+// byOthers returns how much a guest of another policy holds of a resource.
+func byOthers(b *cluster.Binding, l lent) types.Quantity {
+	for _, h := range b.Info.V.Holds {
+		if strings.HasSuffix(string(h.Resource), "."+kind+"."+string(l.of)) {
+			return l.physical(h.Amount)
 		}
 	}
+	return 0
+}
+
+// claim returns how much of a resource counts as used by an owner: its recent peak, or all that it
+// requests if that is not known. It counts as having used all of that when it came. Of processors it is
+// no more than it requests: nobody has promised the rest to it.
+func claim(s *esl.State, b *cluster.Binding, l lent, used *esl.Used) types.Quantity {
+	requested := b.Info.V.Amount(l.of)
 	if used == nil {
 		return requested
 	}
@@ -204,7 +210,11 @@ func claim(s *esl.State, b *cluster.Binding, l lent, used *esl.Used) types.Quant
 		return requested
 	}
 	came := esl.Peak{Amount: requested, At: time.Unix(0, b.Info.V.Bound)}
-	return max(peak.Counts(used.At), came.Counts(s.Now))
+	counts := max(peak.Counts(used.At), came.Counts(s.Now))
+	if l.of == types.CPU {
+		return min(counts, requested)
+	}
+	return counts
 }
 
 // next evicts the guests that hold more than amount says, where no more than that is lent by now.
@@ -230,11 +240,16 @@ func next(s *esl.State, amount func(usage) types.Quantity) esl.Plan {
 			case !known || !n.Eligible():
 				want = min(is, held)
 			default:
-				want = l.floor(amount(of[i]))
-				if over := want % max(1, step); want != l.floor(of[i].held) {
+				// Guests of another policy take part in what is lent, and do not drive out others.
+				keep, less, hold := l.floor(amount(of[i])), of[i], l.floor(of[i].held)
+				less.idle -= less.others
+				want = l.floor(amount(less))
+				if over := want % max(1, step); want > hold {
+					want = max(hold, want-over)
+				} else if want < hold {
 					want -= over
 				}
-				if short[i] = l.floor(of[i].held) - want; is > want {
+				if short[i] = hold - max(want, keep); is > want {
 					short[i] = 0 // it lends less first, so that no other guest comes
 				}
 			}

@@ -53,6 +53,7 @@ func (p Oversubscribe) Use(g *esl.Group, u esl.Use) error {
 	if err := u.Only(p.Kind()); err != nil {
 		return err
 	}
+	g.Borrows()
 	return borrow(g, u.Name)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/esl/lend"
 	"github.com/escher-sched/escher/types"
 )
@@ -335,6 +336,54 @@ func TestGuest(t *testing.T) {
 		}
 		if err := (lend.Oversubscribe{Margin: 91}).Validate(); !types.Is(err, types.Invalid) {
 			t.Errorf("margin 91: %v", err)
+		}
+	})
+}
+
+// TestTwoPolicies: guests of two policies share what is idle, and do not drive each other out.
+func TestTwoPolicies(t *testing.T) {
+	lending(t, 1, func(s *site) {
+		if err := s.jobs.Declare(t.Context(), "second", lend.Oversubscribe{}, ""); err != nil {
+			t.Fatal(err)
+		}
+		a := s.guests(8, 1, 2)
+		b := esltest.Submitted(s.t, s.jobs, esl.Copies(8, task(1, 2)), esl.Use{Name: "second"}).Tasks
+		esltest.Pass(5 * time.Minute)
+		runA, attemptsA := s.running(a)
+		runB, attemptsB := s.running(b)
+		if runA+runB < 8 || attemptsA+attemptsB > 20 {
+			t.Errorf("%d and %d run, after %d and %d attempts", runA, runB, attemptsA, attemptsB)
+		}
+	})
+}
+
+// TestNoNeedlessEviction: rounding evicts no guest that what is idle suffices for, and nor does a task that
+// requests no cpu, and is promised none.
+func TestNoNeedlessEviction(t *testing.T) {
+	lending(t, 1, func(s *site) {
+		owner := s.owners(1, 10, 8, 1000, gi)[0]
+		esltest.Pass(2 * time.Minute)
+		guest := task(1, 2)
+		guest.Task.Requests = types.NewRequests(map[string]types.Quantity{"cpu": 1100, "memory": 2 * gi})
+		ids := esltest.Submitted(s.t, s.jobs, esl.Copies(1, guest), esl.Use{Name: "idle"}).Tasks
+		esltest.Pass(30 * time.Second)
+		s.SetUse("d", owner, 7850, gi)
+		free := task(0, 0)
+		free.Task.Requests = nil
+		s.SetUse("d", esltest.Submitted(s.t, s.jobs, esl.Copies(1, free)).Tasks[0], 9000, gi)
+		esltest.Pass(time.Minute)
+		if run, attempts := s.running(ids); run != 1 || attempts != 1 {
+			t.Errorf("%d runs, after %d attempts", run, attempts)
+		}
+	})
+}
+
+// TestGangsDoNotBorrow: what a reservation holds could not be taken back.
+func TestGangsDoNotBorrow(t *testing.T) {
+	lending(t, 1, func(s *site) {
+		_, err := s.jobs.Submit(t.Context(), controlplane.Job{Name: "gang", Tasks: esl.Copies(2, task(1, 1))}, gang.Gang{}, esl.Use{Name: "idle"})
+		if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "exclude each other") {
+			t.Errorf("%v", err)
 		}
 	})
 }

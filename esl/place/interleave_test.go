@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/admission"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/esl/place"
 	"github.com/escher-sched/escher/types"
@@ -344,5 +345,22 @@ func TestInterleaveRefused(t *testing.T) {
 			}
 		}
 		s.Must(s.Jobs.Withdraw(s.Context(), "gpus", false))
+	})
+}
+
+// TestInterleaveHeld: a job that cannot begin yet keeps no device from others.
+func TestInterleaveHeld(t *testing.T) {
+	esltest.OnSite(t, gpuNodes(2, 4), func(s *esltest.Site) {
+		run := interleaving(s, place.Interleave{})
+		first := run(computes, 500, "sleep", "1h")
+		s.Pass(5 * time.Second)
+		for range 2 {
+			s.Run("later", esl.Copies(1, part(500)), esl.Use{Name: "gpus", As: computes}, admission.After{Jobs: []string{first.Job}})
+		}
+		s.Pass(20 * time.Second)
+		if got := shared(s, run(computes, 500), run(loads, 500)); strings.Count(got, "gpu") != 2 {
+			s.Pass(time.Minute)
+			t.Errorf("at once on %q, after a minute others wait for what cannot begin", got)
+		}
 	})
 }

@@ -146,6 +146,9 @@ type choice struct {
 
 // pick chooses a device that nothing else uses, else the one to whose work the task adds most.
 func (d *sharing) pick(x *assignment, needs []cluster.Need, rooms []*esl.Room) int {
+	if x.held {
+		return -1 // it keeps no device from others before it can begin
+	}
 	task := d.of[x.task.Info.V.Job]
 	key := fmt.Sprint(taskset.Signature(needs), task)
 	if d.nowhere[key] {
@@ -350,7 +353,7 @@ func (d *sharing) next() esl.Plan {
 	}
 	waiting := assignments(d.s)
 	for _, x := range waiting {
-		if len(x.on) == 1 && !x.past {
+		if len(x.on) == 1 && !x.past && !x.held {
 			d.busy[x.on[0].Name] = true
 		}
 	}

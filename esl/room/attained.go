@@ -37,6 +37,8 @@ type service struct {
 	waits     bool
 	priority  int
 	submitted int64
+	// left is when the latest of its attempts ended, in Unix nanoseconds.
+	left int64
 }
 
 // census is the jobs of the policy that have tasks left, by id.
@@ -101,7 +103,8 @@ func (x *service) count(t *cluster.Task, until int64, now time.Time) {
 	if v == nil || v.Bound == 0 {
 		return
 	}
-	began, ended := max(cmp.Or(v.Started, v.Bound), until), v.Ended
+	began, ended := max(cmp.Or(v.Started, v.Bound), until), min(v.Ended, now.UnixNano()) // its node's clock may be ahead
+	x.left = max(x.left, ended)
 	if held {
 		ended = now.UnixNano()
 	}

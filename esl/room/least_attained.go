@@ -112,17 +112,20 @@ func (p LeastAttained) Next(s *esl.State) esl.Plan {
 		}
 	}
 	for _, w := range c.waits {
-		if x := c.byID[w.Job]; x.second {
+		if x := c.byID[w.Job]; x.second && x.rate == 0 {
 			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, p.starves(x, w))
 		}
 	}
 	return plan
 }
 
-// starves returns when a job of the second queue that waits comes to the first again.
+// starves returns when a job of the second queue of which nothing runs comes to the first again.
 func (p LeastAttained) starves(x *service, w taskset.Wish) time.Time {
-	ran := x.ran()
-	return w.Since.Add(ran * time.Duration(min(cmp.Or(p.Starve, 4), int(mostWait/max(ran, 1)))))
+	ran, since := x.ran(), w.Since
+	if left := time.Unix(0, x.left); left.After(since) {
+		since = left
+	}
+	return since.Add(ran * time.Duration(min(cmp.Or(p.Starve, 4), int(mostWait/max(ran, 1)))))
 }
 
 // record returns the plan that writes what jobs have attained, and moves those to the first queue that
@@ -132,7 +135,7 @@ func (p LeastAttained) record(c *census) esl.Plan {
 	back := make(map[string]bool)
 	for _, w := range c.waits {
 		x := c.byID[w.Job]
-		back[w.Job] = back[w.Job] || x.second && !c.s.Now.Before(p.starves(x, w))
+		back[w.Job] = back[w.Job] || x.second && x.rate == 0 && !c.s.Now.Before(p.starves(x, w))
 	}
 	for _, x := range c.jobs {
 		served := x.served

@@ -231,3 +231,17 @@ func TestLeastAttainedRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestLeastAttainedOfAWideJob: a job with more tasks than fit stays in the second queue while some of them
+// run, however long the others have waited.
+func TestLeastAttainedOfAWideJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := attaining(t, 1, room.LeastAttained{})
+		s.Submit(esl.Copies(20, hollow.Task(4000, "run", "30m")), inLAS())
+		esltest.Pass(2 * time.Hour)
+		short := s.Submit(nodeFor(10*time.Minute), inLAS())
+		if after := began(t, s, short.Tasks[0]); after > 31*time.Minute {
+			t.Errorf("a new job begins after %s", after)
+		}
+	})
+}

@@ -49,10 +49,11 @@ func (r *Runtime) exit(ctx context.Context, id string, status uint32, at time.Ti
 }
 
 // used adds to an exit what the process used: its cgroup exists until the task is deleted. The peak of
-// memory is that of the samples, because the kernel's counts files that could have been dropped. Of a
-// process without a sample, or one that took all there was, it is the kernel's.
+// memory is that of the samples, because the kernel's counts files that could have been dropped. It is
+// the kernel's after few samples, also since a restart of the agent, and if the process took all there was.
 func (r *Runtime) used(id string, e *nodeagent.Exit) {
-	e.Memory = r.peaks.of(id)
+	sampled, enough := r.peaks.of(id)
+	e.Memory = sampled
 	s, err := r.counters.Read(r.Cgroups().Path(id))
 	if err != nil {
 		return // The exit is certain, and must not wait for this.
@@ -60,8 +61,8 @@ func (r *Runtime) used(id string, e *nodeagent.Exit) {
 	if s.CPU != nil {
 		e.CPU = s.CPU.Used
 	}
-	if s.Memory != nil && (e.Memory == 0 || e.OOMKilled) {
-		e.Memory = s.Memory.Peak
+	if s.Memory != nil && (!enough || e.OOMKilled) {
+		e.Memory = max(sampled, s.Memory.Peak)
 	}
 }
 

@@ -57,6 +57,7 @@ func special() map[string]object {
 		"fair-queue": {"flows": object{"gold": 2}},
 		"fair-share": {"of": object{"a": object{"weight": 2, "of": object{"b": object{}}, "anyone": 1}}, "anyone": 1, "over": []any{"cpu"}},
 		"gang":       {"onLoss": "restart"},
+		"estimate":   {"memory": "p99", "cpu": "p95", "margin": "15%"},
 		"interleave": {"phases": []any{"load", "compute"}},
 		"objective":  {"by": "load", "weights": object{"cpu": 2}},
 		"prefer": {"of": []any{object{"node": "n", "rack": "r", "zone": "z", "labels": object{"disk": "ssd"}, "requests": object{"gpu": "1"}, "after": "1s"}},
@@ -239,6 +240,7 @@ func laxer() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^f:1: (` + strings.Join([]string{
 		`(policies\[0\]\.with|after)\.tasks: .* come after one another in a circle`,
 		`(policies\[0\]\.with|[a-z]+)\.(every|max|anywhere): .* is less than`,
+		`(policies\[0\]\.with|estimate)\.(memory|cpu|margin): .* is not a (quantile|percentage)`,
 		`(policies\[0\]\.with|near)\.(wait|steps\[\d\]\.(in|after)): .* is (less than|not larger than|no step)`,
 		`(policy\.with|reserve-ahead)\.at: .* is not a time`,
 		`.*: "500m" is in thousandths of a byte`,

@@ -18,16 +18,18 @@ import (
 // that refuse it with another error than that of their tag.
 func zeros() map[string]string {
 	return map[string]string{
-		"elastic min":       `{"min":0}`,
-		"elastic giveWay":   `{"giveWay":"0s","min":1}`,
-		"fair-queue limit":  "0 is out of range: give from 1 to 1073741824",
-		"fair-queue anyone": `{"flows":{"gold":2},"limit":2}`,
-		"fair-share anyone": `{"of":{"a":{"anyone":1,"of":{"b":{}},"weight":2}}}`,
-		"near wait":         `{"to":"words","wait":"0s"}`,
-		"preempt after":     `{"after":"0s"}`,
-		"preempt spare":     `{"spare":"0s"}`,
-		"prefer anywhere":   `{"anywhere":"0s","of":[{"rack":"r"}]}`,
-		"semaphore limit":   `{"limit":0}`,
+		"elastic min":          `{"min":0}`,
+		"elastic giveWay":      `{"giveWay":"0s","min":1}`,
+		"fair-queue limit":     "0 is out of range: give from 1 to 1073741824",
+		"fair-queue anyone":    `{"flows":{"gold":2},"limit":2}`,
+		"fair-share anyone":    `{"of":{"a":{"anyone":1,"of":{"b":{}},"weight":2}}}`,
+		"least-attained after": `{"after":"0s"}`,
+		"least-attained spare": `{"spare":"0s"}`,
+		"near wait":            `{"to":"words","wait":"0s"}`,
+		"preempt after":        `{"after":"0s"}`,
+		"preempt spare":        `{"spare":"0s"}`,
+		"prefer anywhere":      `{"anywhere":"0s","of":[{"rack":"r"}]}`,
+		"semaphore limit":      `{"limit":0}`,
 	}
 }
 
@@ -36,7 +38,8 @@ func besideZero(policy string) object {
 	return map[string]object{
 		"barrier": {"tasks": []any{"a"}}, "elastic": {"min": 1}, "fair-queue": {"limit": 2, "flows": object{"gold": 2}},
 		"fair-share": {"of": special()["fair-share"]["of"]}, "use": {"name": "s"}, "near": {"to": "words"},
-		"objective": {"by": "load"}, "prefer": {"of": []any{object{"rack": "r"}}},
+		"reserve-ahead": {"bundles": special()["reserve-ahead"]["bundles"], "at": special()["reserve-ahead"]["at"]},
+		"objective":     {"by": "load"}, "prefer": {"of": []any{object{"rack": "r"}}},
 	}[policy]
 }
 
