@@ -1,14 +1,8 @@
 package interleave
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -39,34 +33,15 @@ type errand struct {
 }
 
 // RunVirtual is the command VirtualCommand: it runs the workload that in describes, and ends the process.
-// The process ends earlier when ctx is done, or in ends.
 func RunVirtual(ctx context.Context, in io.Reader, file string) error {
-	var e errand
-	if err := json.NewDecoder(in).Decode(&e); err != nil {
-		return types.Errorf(types.Invalid, "read what to run: %w", err)
-	}
-	context.AfterFunc(ctx, func() { os.Exit(types.ExitInterrupted) })
-	go func() {
-		_, _ = io.Copy(io.Discard, in) // its end is that of the parent
-		os.Exit(types.ExitInterrupted)
-	}()
-	m := slices.IndexFunc(mixes(), func(m mix) bool { return m.name == e.Workload })
-	how := slices.IndexFunc(ways(), func(w way) bool { return w.name == e.Way })
-	if m < 0 || how < 0 {
-		return types.Errorf(types.Invalid, "workload %q, way %q: one of them is unknown", e.Workload, e.Way)
-	}
-	bubbletest.Exit(func(ctx context.Context) error {
-		spans, err := run(ctx, e.Nodes, mixes()[m].generate(e.Nodes*perNode, e.Jobs, e.Seed), ways()[how])
-		if err != nil {
-			return err
+	return bubbletest.Serve(ctx, in, file, func(ctx context.Context, e errand) ([]span, error) {
+		m := slices.IndexFunc(mixes(), func(m mix) bool { return m.name == e.Workload })
+		how := slices.IndexFunc(ways(), func(w way) bool { return w.name == e.Way })
+		if m < 0 || how < 0 {
+			return nil, types.Errorf(types.Invalid, "workload %q, way %q: one of them is unknown", e.Workload, e.Way)
 		}
-		text, err := json.Marshal(spans)
-		if err != nil {
-			return types.Errorf(types.Internal, "write the result: %w", err)
-		}
-		return os.WriteFile(file, text, 0o600)
+		return run(ctx, e.Nodes, mixes()[m].generate(e.Nodes*perNode, e.Jobs, e.Seed), ways()[how])
 	})
-	return nil
 }
 
 // draws is how many times a workload is drawn, with seeds from 1 on.
@@ -106,7 +81,7 @@ func drawn(ctx context.Context, cfg rig.Config, m mix, how way) (rig.Figures, er
 	for seed := uint64(1); seed <= draws; seed++ {
 		begin := time.Now()
 		var spans []span
-		if err := inProcess(ctx, cfg, errand{Workload: m.name, Way: how.name, Nodes: cfg.Nodes, Jobs: cfg.Tasks, Seed: seed}, &spans); err != nil {
+		if err := bubbletest.Ask(ctx, cfg, VirtualCommand, m.name+", "+how.name, errand{Workload: m.name, Way: how.name, Nodes: cfg.Nodes, Jobs: cfg.Tasks, Seed: seed}, &spans); err != nil {
 			return nil, err
 		}
 		jobs := m.generate(cfg.Nodes*perNode, cfg.Tasks, seed)
@@ -120,39 +95,6 @@ func drawn(ctx context.Context, cfg rig.Config, m mix, how way) (rig.Figures, er
 		}
 	}
 	return sum, nil
-}
-
-// inProcess does an errand in a process of its own, and reads its result.
-func inProcess(ctx context.Context, cfg rig.Config, e errand, into any) error {
-	return rig.WithDirectory(cfg, func(dir string) error {
-		ask, err := json.Marshal(e)
-		if err != nil {
-			return types.Errorf(types.Internal, "write what to run: %w", err)
-		}
-		file := filepath.Join(dir, "result.json")
-		cmd := exec.CommandContext(ctx, cfg.Self, VirtualCommand, file)
-		var said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &said, &said
-		asking, err := cmd.StdinPipe() // it is open for as long as this process lives
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err == nil {
-			_, writing := asking.Write(ask)
-			err = errors.Join(cmd.Wait(), writing)
-		}
-		if err != nil {
-			return types.Errorf(types.Internal, "run %s, %s: %w: %s", e.Workload, e.Way, err, said.String())
-		}
-		text, err := os.ReadFile(file)
-		if err == nil {
-			err = json.Unmarshal(text, into)
-		}
-		if err != nil {
-			return types.Errorf(types.Internal, "read the result of %s, %s: %w", e.Workload, e.Way, err)
-		}
-		return nil
-	})
 }
 
 // Names of figures. Times are in seconds.

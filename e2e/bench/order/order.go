@@ -1,14 +1,9 @@
 package order
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -54,38 +49,19 @@ func (e errand) load() (load, error) {
 }
 
 // RunVirtual is the command VirtualCommand: it runs the workload that in describes, and ends the process.
-// The process ends earlier when ctx is done, or in ends.
 func RunVirtual(ctx context.Context, in io.Reader, file string) error {
-	var e errand
-	if err := json.NewDecoder(in).Decode(&e); err != nil {
-		return types.Errorf(types.Invalid, "read what to run: %w", err)
-	}
-	context.AfterFunc(ctx, func() { os.Exit(types.ExitInterrupted) })
-	go func() {
-		_, _ = io.Copy(io.Discard, in) // its end is that of the parent
-		os.Exit(types.ExitInterrupted)
-	}()
-	l, err := e.load()
-	if err != nil {
-		return err
-	}
-	all := append(policies(), frontier()...)
-	at := slices.IndexFunc(all, func(p policy) bool { return p.name == e.Policy })
-	if at < 0 {
-		return types.Errorf(types.Invalid, "policy: %q is unknown", e.Policy)
-	}
-	bubbletest.Exit(func(ctx context.Context) error {
-		spans, err := run(ctx, l, all[at])
+	return bubbletest.Serve(ctx, in, file, func(ctx context.Context, e errand) ([]span, error) {
+		l, err := e.load()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		text, err := json.Marshal(spans)
-		if err != nil {
-			return types.Errorf(types.Internal, "write the result: %w", err)
+		all := append(policies(), frontier()...)
+		at := slices.IndexFunc(all, func(p policy) bool { return p.name == e.Policy })
+		if at < 0 {
+			return nil, types.Errorf(types.Invalid, "policy: %q is unknown", e.Policy)
 		}
-		return os.WriteFile(file, text, 0o600)
+		return run(ctx, l, all[at])
 	})
-	return nil
 }
 
 // atOnce is how many workloads run at once, in a process each.
@@ -278,42 +254,16 @@ func (w drawn) onCluster(ctx context.Context, cfg rig.Config, round int, p polic
 }
 
 // oneOnCluster runs a workload under a policy, in a process of its own.
-func oneOnCluster(ctx context.Context, cfg rig.Config, l load, e errand) (found rig.Figures, err error) {
-	err = rig.WithDirectory(cfg, func(dir string) error {
-		ask, err := json.Marshal(e)
-		if err != nil {
-			return types.Errorf(types.Internal, "write what to run: %w", err)
-		}
-		file, begin := filepath.Join(dir, "result.json"), time.Now()
-		cmd := exec.CommandContext(ctx, cfg.Self, VirtualCommand, file)
-		var said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &said, &said
-		// The pipe is open for as long as this process lives.
-		asking, err := cmd.StdinPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err == nil {
-			_, writing := asking.Write(ask)
-			err = errors.Join(cmd.Wait(), writing)
-		}
-		if err != nil {
-			return types.Errorf(types.Internal, "run %s under %s: %w: %s", e.Workload, e.Policy, err, said.String())
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return types.Errorf(types.Internal, "read the result of %s under %s: %w", e.Workload, e.Policy, err)
-		}
-		var spans []span
-		if err := json.Unmarshal(text, &spans); err != nil {
-			return types.Errorf(types.Internal, "read the result of %s under %s: %w", e.Workload, e.Policy, err)
-		}
-		if len(spans) != len(l.jobs) {
-			return types.Errorf(types.Internal, "read the result of %s under %s: it has %d of %d jobs", e.Workload, e.Policy, len(spans), len(l.jobs))
-		}
-		found = figuresOf(l, spans)
-		found["took_s"] = time.Since(begin).Seconds()
-		return nil
-	})
-	return found, err
+func oneOnCluster(ctx context.Context, cfg rig.Config, l load, e errand) (rig.Figures, error) {
+	name, begin := e.Workload+" under "+e.Policy, time.Now()
+	var spans []span
+	if err := bubbletest.Ask(ctx, cfg, VirtualCommand, name, e, &spans); err != nil {
+		return nil, err
+	}
+	if len(spans) != len(l.jobs) {
+		return nil, types.Errorf(types.Internal, "read the result of %s: it has %d of %d jobs", name, len(spans), len(l.jobs))
+	}
+	found := figuresOf(l, spans)
+	found["took_s"] = time.Since(begin).Seconds()
+	return found, nil
 }
