@@ -69,6 +69,9 @@ type originator interface {
 	Origin(s *State, t *cluster.Task) []string
 }
 
+// SetsRequests reports whether a policy changes what tasks request, and says where the amounts come from.
+func SetsRequests(p Policy) bool { _, ok := p.(originator); return ok }
+
 // Origins returns where the requests of a task come from, by the policies of its job: a line for each
 // request that one of them has set.
 func Origins(v *cluster.View, kinds Kinds, task cluster.ID) (out []string) {

@@ -126,6 +126,13 @@ func readSome(ctx context.Context, store controlplane.Store, revision int64, pre
 
 // Origins returns where the requests of a task come from, if a policy of its job has changed them.
 func Origins(ctx context.Context, client *controlplane.Client, task cluster.ID, job string, revision int64, now time.Time) ([]string, error) {
+	kept, _, err := KeptAt(ctx, client, job, revision)
+	if kept == nil || err != nil || !slices.ContainsFunc(kept.Policies, func(p types.Policy) bool {
+		made, err := builtin.Kinds().Read(p)
+		return err == nil && esl.SetsRequests(made)
+	}) {
+		return nil, err // what the policies go by need not be read
+	}
 	s, err := PoliciesOf(ctx, client, job, revision, now, nil)
 	if s == nil || s.View == nil || err != nil {
 		return nil, err

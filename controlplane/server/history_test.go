@@ -59,8 +59,8 @@ func storedHistories(t *testing.T, s controlplane.Store) map[string]types.Histor
 	return all
 }
 
-// TestRunsAreCounted counts each run once, under the name of its job, its label or its own, whoever
-// collects, and whether the task came before its job or its end before both.
+// TestRunsAreCounted: each run counts once, in the history that its label, its job or its task names. That
+// holds across collectors, and in whatever order task, job and status arrive.
 func TestRunsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour)

@@ -24,8 +24,8 @@ const (
 	// measureAnswer bounds the wait for an answer. With measureGap it bounds the questions under way,
 	// so nothing else does: a node that does not answer delays no other one.
 	measureAnswer = 3 * time.Second
-	// measureLeast is the least time between two questions to a node, measureMost the longest after
-	// failures.
+	// measureLeast is the least time between two questions to a node, measureMost the longest: later, an
+	// answer would be too old.
 	measureLeast = time.Second
 	measureMost  = time.Minute
 	// measureHistory is how far back the first answer of a node reaches.
@@ -86,12 +86,12 @@ func (m *meter) want(p *managedPolicy, nodes map[string]time.Duration, now time.
 		return
 	}
 	if delete(m.wants, p); len(nodes) > 0 {
-		m.wants[p] = nodes
+		m.wants[p] = maps.Clone(nodes) // the policy may change its map
 	}
 	all := make(map[string]time.Duration, len(nodes))
 	for _, wants := range m.wants {
 		for name, every := range wants {
-			if every = max(every, measureLeast); all[name] == 0 || every < all[name] {
+			if every = min(max(every, measureLeast), measureMost); all[name] == 0 || every < all[name] {
 				all[name] = every
 			}
 		}
@@ -179,7 +179,7 @@ func (m *meter) take(a answer) bool {
 	if n.failures++; a.err == nil {
 		n.failures = 0
 	}
-	n.due = a.received.Add(min(max(n.every, measureMost), n.every<<min(n.failures, 6)))
+	n.due = a.received.Add(min(measureMost, n.every<<min(n.failures, 6)))
 	m.queue.Push(n)
 	if a.err != nil {
 		return false

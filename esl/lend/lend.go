@@ -195,8 +195,8 @@ func byOthers(b *cluster.Binding, l lent) types.Quantity {
 }
 
 // claim returns how much of a resource counts as used by an owner: its recent peak, or all that it
-// requests if that is not known. It counts as having used all of that when it came. Of processors it is
-// no more than it requests: nobody has promised the rest to it.
+// requests if that is not known. It counts as having used all of that when it came. Of processors the
+// claim is at most the request: an owner has no right to more.
 func claim(s *esl.State, b *cluster.Binding, l lent, used *esl.Used) types.Quantity {
 	requested := b.Info.V.Amount(l.of)
 	if used == nil {
