@@ -114,14 +114,7 @@ func measureOne(ctx context.Context, cfg rig.Config, of []policy) (rig.Figures, 
 		if err := c.LoadNodes(ctx, h); err != nil {
 			return err
 		}
-		if _, err := c.StartScheduler(rig.RoleScheduler, false); err != nil {
-			return err
-		}
-		p, err := c.Start(rig.RoleKeeper, rig.RoleKeeper, rig.RoleConfig{Endpoint: c.Endpoint, Ops: cfg.Ops, Name: rig.RoleKeeper})
-		if err == nil {
-			_, err = p.Ready(ctx)
-		}
-		if err != nil {
+		if err := c.StartRoles(ctx, rig.RoleScheduler, rig.RoleKeeper); err != nil {
 			return err
 		}
 		if err := c.StartCollector(ctx); err != nil {

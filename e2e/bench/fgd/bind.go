@@ -58,14 +58,8 @@ func bindSeed(ctx context.Context, c *rig.Cluster, found rig.Figures, in *input,
 	if err := c.LoadNodes(ctx, in.hollow()); err != nil {
 		return err
 	}
-	for _, role := range []string{rig.RoleScheduler, rig.RoleKeeper} {
-		p, err := c.Start(role, role, rig.RoleConfig{Endpoint: c.Endpoint, Ops: c.Config.Ops, Name: role})
-		if err == nil {
-			_, err = p.Ready(ctx)
-		}
-		if err != nil {
-			return err
-		}
+	if err := c.StartRoles(ctx, rig.RoleScheduler, rig.RoleKeeper); err != nil {
+		return err
 	}
 	u, err := c.Window(ctx, func(ctx context.Context) error { return submitAll(ctx, c, in, placed.placed) })
 	if err != nil {

@@ -75,14 +75,8 @@ func measureContending(ctx context.Context, cfg rig.Config, sp space) (rig.Figur
 		if err := c.LoadNodes(ctx, h); err != nil {
 			return err
 		}
-		for _, role := range []string{sp.role, rig.RoleKeeper} {
-			p, err := c.Start(role, role, rig.RoleConfig{Endpoint: c.Endpoint, Ops: cfg.Ops, Name: role})
-			if err == nil {
-				_, err = p.Ready(ctx)
-			}
-			if err != nil {
-				return err
-			}
+		if err := c.StartRoles(ctx, sp.role, rig.RoleKeeper); err != nil {
+			return err
 		}
 		if err := c.StartCollector(ctx); err != nil {
 			return err

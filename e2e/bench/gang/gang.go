@@ -147,12 +147,7 @@ func (sc *spaceCluster) begin(ctx context.Context) (err error) {
 	}
 	sc.client = builtin.New(client)
 	sc.bounds = newBounds()
-	p, err := sc.Start(sc.role, sc.role, rig.RoleConfig{Endpoint: sc.Endpoint, Ops: sc.Config.Ops, Name: sc.role})
-	if err != nil {
-		return err
-	}
-	_, err = p.Ready(ctx)
-	return err
+	return sc.StartRoles(ctx, sc.role)
 }
 
 // smallNode is a node of eight processors.

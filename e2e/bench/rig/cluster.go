@@ -111,6 +111,20 @@ func (c *Cluster) Start(role, name string, rc RoleConfig) (*Process, error) {
 	return p, nil
 }
 
+// StartRoles starts a part for each role, under its name, and waits until it works.
+func (c *Cluster) StartRoles(ctx context.Context, roles ...string) error {
+	for _, role := range roles {
+		p, err := c.Start(role, role, RoleConfig{Endpoint: c.Endpoint, Ops: c.Config.Ops, Name: role})
+		if err == nil {
+			_, err = p.Ready(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // launchScheduler starts a scheduler and returns at once.
 func (c *Cluster) launchScheduler(name string, shared bool) (*Process, error) {
 	return c.Start(RoleScheduler, name, RoleConfig{Endpoint: c.Endpoint, Ops: c.Config.Ops, Name: name, Shared: shared})
