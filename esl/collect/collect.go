@@ -247,6 +247,9 @@ func (s *State) goOn(p *Plan, at *moment, x claimant) {
 	case grants.OverPools(at.v, x.Reservation):
 		p.end("it asks for more than a cluster-wide resource has", x)
 		return
+	case x.Grant.V != nil && overdrawn(at.v, x):
+		p.end("a cluster-wide resource that it requests has less than is in use", x)
+		return
 	case s.roomIsMade(at.v, x):
 		p.end("a reservation collects for its job, where its maker directs it", x)
 		return

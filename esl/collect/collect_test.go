@@ -186,6 +186,13 @@ func TestGivesWay(t *testing.T) {
 		"more than a pool has": {func(w *world) {
 			w.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{})
 		}, "a: nothing"},
+		"a pool is lowered below what is in use": {func(w *world) {
+			w.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{Capacity: 2})
+			w.put(controlplane.PoolKey("d", "lic"), &types.Allocated{Holds: []types.Holding{{Resource: "d:lic", Amount: 3, Cluster: true}}})
+		}, "a: nothing"},
+		"all of a pool is in use": {func(w *world) {
+			w.put(controlplane.PoolKey("d", "lic"), &types.Allocated{Holds: []types.Holding{{Resource: "d:lic", Amount: 1, Cluster: true}}})
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -65,6 +65,21 @@ func (s *State) givesWay(v *cluster.View, x claimant) bool {
 	})
 }
 
+// overdrawn reports whether more of a cluster-wide resource is in use than it has, and x requests it: its
+// maker has lowered it. What is collected of it is not needed yet, so it returns first; running tasks keep
+// theirs.
+func overdrawn(v *cluster.View, x claimant) bool {
+	for _, b := range grants.BundleOrder(v, x.Reservation) {
+		if slices.ContainsFunc(b.Needs, func(need cluster.Need) bool {
+			p := v.Pool(need.ID)
+			return p != nil && p.Free() < 0
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
 // shortage is a resource lacking on a node; "" stands for the whole cluster.
 type shortage struct {
 	node string

@@ -15,7 +15,7 @@ import (
 
 // placesFor returns a node for each bundle of a candidate; nil if it cannot begin.
 func (s *State) placesFor(at *moment, x claimant) []string {
-	if at.v.UnreadNamespace(x.ID.Namespace) || grants.OverPools(at.v, x.Reservation) {
+	if at.v.UnreadNamespace(x.ID.Namespace) || grants.OverPools(at.v, x.Reservation) || overdrawn(at.v, x) {
 		return nil
 	}
 	on, all := s.assign(at.v, x, make([]string, len(x.Info.V.Bundles)), nil)

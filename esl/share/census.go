@@ -66,7 +66,7 @@ type user struct {
 	jobs []string
 	ran  int
 	took time.Duration
-	// bound are the tasks with a node outside reservations, in no order.
+	// bound are the tasks with a node, in no order; none if nothing is taken back.
 	bound []*cluster.Task
 }
 

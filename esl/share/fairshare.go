@@ -31,7 +31,7 @@ type FairShare struct {
 	Over []string `json:"over,omitempty" desc:"resources that are shared: cpu, memory and gpu if it is left out" is:"shared"`
 	// Reclaim is how long a user waits for its share before tasks of users over theirs are evicted;
 	// 0 means never.
-	Reclaim manifest.Duration `json:"reclaim,omitempty" desc:"how long a user waits for its share before tasks of users over theirs are evicted, the youngest first, but no gangs; never if it is left out" zero:"is not never: give a longer time, or leave it out to evict no task"`
+	Reclaim manifest.Duration `json:"reclaim,omitempty" desc:"how long a user waits for its share before tasks of users over theirs are evicted, the youngest first, gangs as a whole; never if it is left out" zero:"is not never: give a longer time, or leave it out to evict no task"`
 }
 
 // Team is a user, or a team of users and teams.
@@ -301,8 +301,8 @@ func (p FairShare) Next(s *esl.State) esl.Plan {
 		plan.Reason = "set the shares of " + words.Count(len(c.users), "user")
 		return plan
 	}
-	if evict, reason := p.reclaim(c, targets); len(evict) > 0 {
-		return esl.Plan{Evict: evict, Reason: reason}
+	if plan := p.reclaim(c, targets); !plan.Nothing() {
+		return plan
 	}
 	if slices.ContainsFunc(c.users, func(u *user) bool { return u.unit != nil }) {
 		plan.RequeueAfter = s.Now.Add(time.Second) // for turns, reclaim, and tasks outside the policy
@@ -354,7 +354,7 @@ func (p FairShare) WhyUsed(s *esl.State, use esl.Use, task string) why.Reason {
 		}
 		short, after = all, "; others have more than their share until tasks of them end"
 		if p.Reclaim > 0 {
-			after += " or are evicted, which gangs are not"
+			after += " or are evicted"
 		}
 	}
 	has := strings.Join(short, ", and ")

@@ -1,12 +1,14 @@
 package share_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/e2e/esltest"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
@@ -141,4 +143,87 @@ func TestFairShareClaimsInVain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFairShareReclaimsGangsWhole takes a share back from gangs: as many as it takes, each as a whole, and
+// the youngest of these. A gang larger than the share of its user goes when it has run for ten times as long as others wait.
+func TestFairShareReclaimsGangsWhole(t *testing.T) {
+	for name, c := range map[string]struct {
+		gangs, members, cores int // how many gangs, of how many members with how many cores
+		small                 int // tasks of a core of their user, older than they are
+		wants                 int // cores that another user wants
+		within                time.Duration
+		evicted               string // which gangs, and how many of the small
+		keeps, has            float64
+	}{
+		"one of two":             {2, 2, 2, 0, 20, 20 * time.Second, "2", 4, 4},
+		"younger than the small": {1, 2, 2, 4, 20, 20 * time.Second, "1", 4, 4},
+		"no more than it takes":  {4, 2, 1, 0, 2, 20 * time.Second, "4", 6, 2},
+		"more than it takes":     {2, 2, 2, 0, 1, 20 * time.Second, "2", 4, 1},
+		"larger than its share":  {1, 2, 4, 0, 20, 100 * time.Second, "1", 0, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := share.FairShare{Anyone: 1, Over: []string{"cpu"}, Reclaim: manifest.Duration(10 * time.Second)}
+				s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(2, 4)}, "teams", p)
+				if c.small > 0 {
+					s.Submit(esl.Copies(c.small, hollow.Task(1000)), esltest.As("alice"))
+					time.Sleep(5 * time.Second)
+				}
+				var gangs []controlplane.Launched
+				for range c.gangs {
+					gangs = append(gangs, s.Submit(esl.Copies(c.members, hollow.Task(1000*c.cores, "stop", "3s")), gang.Gang{}, esltest.As("alice")))
+					time.Sleep(time.Second)
+				}
+				time.Sleep(15 * time.Second)
+				s.Shares("cpu", 0, map[string]float64{"alice": 8})
+				s.Submit(esl.Copies(c.wants, hollow.Task(1000)), esltest.As("bob"))
+				time.Sleep(9 * time.Second)
+				if n := s.Evicted(); n != 0 {
+					t.Errorf("%d were evicted before the time", n)
+				}
+				time.Sleep(c.within)
+				s.Shares("cpu", 0, map[string]float64{"alice": c.keeps, "bob": c.has})
+				time.Sleep(2 * time.Minute) // and so it stays, but for what an evicted gang collects
+				s.Shares("cpu", 0, map[string]float64{"bob": c.has})
+				evicted, all := "", 0
+				for i, g := range gangs {
+					gone := 0
+					for _, id := range g.Tasks {
+						if s.Snapshot().Task(esltest.IDOf(id)).Info.V.Evict > 0 {
+							gone++
+						}
+					}
+					if all += gone; gone > 0 {
+						evicted += fmt.Sprint(i + 1)
+					}
+					if gone > 0 && gone < c.members {
+						t.Errorf("%d of the %d members of gang %d were evicted", gone, c.members, i+1)
+					}
+				}
+				if evicted != c.evicted || s.Evicted() != all {
+					t.Errorf("the evicted gangs are %q, want %q; %d others were evicted", evicted, c.evicted, s.Evicted()-all)
+				}
+			})
+		})
+	}
+}
+
+// TestFairShareOfWhatIsCollected: what a gang has collected, and lies idle, is not kept from another user's
+// share.
+func TestFairShareOfWhatIsCollected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := esltest.NewSharing(t, hollow.Config{Nodes: hollow.Nodes(2, 4)}, "teams", share.FairShare{Anyone: 1, Over: []string{"cpu"}})
+		s.Submit(esl.Copies(1, hollow.Task(1000)), esltest.As("bob"))
+		for range 2 {
+			s.Submit(esl.Copies(2, hollow.Task(2000)), gang.Gang{}, esltest.As("alice"))
+			time.Sleep(time.Minute)
+		}
+		s.Shares("cpu", 0, map[string]float64{"alice": 7, "bob": 1}) // the second gang has collected three cores
+		for n := range 3 {
+			s.BeginsWithin(s.Submit(esl.Copies(1, hollow.Task(1000)), esltest.As("bob")), 3*time.Second)
+			time.Sleep(time.Minute)
+			s.Shares("cpu", 0, map[string]float64{"alice": float64(6 - n), "bob": float64(2 + n)})
+		}
+	})
 }

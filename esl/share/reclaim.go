@@ -2,6 +2,7 @@ package share
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,41 +14,44 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// reclaim returns the evictions of tasks of users over their share for as long as another user has
-// waited for its own: none without which the waiting tasks fit, once the leaving tasks have ended.
-func (p FairShare) reclaim(c *census, targets map[*user][]float64) ([]esl.Evict, string) {
+// reclaim evicts tasks of users over their share for as long as another user has waited for its own:
+// none without which the waiting tasks fit, once the leaving tasks have ended. The tasks of a
+// reservation, such as a gang, go together.
+func (p FairShare) reclaim(c *census, targets map[*user][]float64) esl.Plan {
 	if p.Reclaim <= 0 {
-		return nil, ""
+		return esl.Plan{}
 	}
 	after := time.Duration(p.Reclaim)
 	if evict := c.clearRooms(after); len(evict) > 0 {
-		return evict, "a share is free in pieces for longer than " + after.String()
+		return esl.Plan{Evict: evict, Reason: "a share is free in pieces for longer than " + after.String()}
 	}
 	r := c.reclaiming(targets, after)
 	if len(r.lenders) == 0 || len(r.units) == 0 {
-		return nil, ""
+		return esl.Plan{}
 	}
 	for _, x := range r.units {
 		r.place(x)
 	}
 	r.anywhere()
-	var out []esl.Evict
+	var plan esl.Plan
 	whose := make(map[string]bool)
-	for _, l := range r.chosen[:min(len(r.chosen), c.s.MaxChanges())] {
-		whose[l.u.path] = true
-		out = append(out, esl.Evict{Task: l.t.ID.ID, Attempt: l.t.Status.V.Attempt})
+	for _, l := range r.chosen {
+		left := c.s.MaxChanges() - len(plan.Evict) - len(plan.Unreserve)
+		if left < 1 || l.reservation != "" && left < 2 {
+			break
+		}
+		if whose[l.u.path] = true; l.reservation != "" {
+			plan.Unreserve = append(plan.Unreserve, l.reservation)
+			left--
+		}
+		for _, t := range l.tasks[:min(len(l.tasks), left)] { // the policy of a gang evicts the rest
+			plan.Evict = append(plan.Evict, esl.Evict{
+				Task: t.ID.ID, Attempt: t.Status.V.Attempt, Reason: fmt.Sprintf("%s was over its share of %s, for which others waited for %s", l.u.path, c.s.ID, after),
+			})
+		}
 	}
-	return out, "over their share for " + after.String() + ": " + strings.Join(taskset.SortedKeys(whose), ", ")
-}
-
-// A lender is a task of a user over its share that may be evicted.
-type lender struct {
-	u     *user
-	t     *cluster.Task
-	takes []float64
-	node  string
-	holds []types.Holding
-	gone  bool
+	plan.Reason = "over their share for " + after.String() + ": " + strings.Join(taskset.SortedKeys(whose), ", ")
+	return plan
 }
 
 // A waitingUnit is a task, or a gang, for which capacity is reclaimed.
@@ -60,8 +64,12 @@ type waitingUnit struct {
 type reclaiming struct {
 	c       *census
 	targets map[*user][]float64
-	// rooms are the nodes without the leaving and the chosen tasks, and with the placed units.
+	// after is how long users wait for their share.
+	after time.Duration
+	// rooms are the nodes without the leaving and the chosen tasks, and with the placed units. at is
+	// the index of each by its name.
 	rooms []*esl.Room
+	at    map[string]int
 	// lack is what waiting users lack of their shares, in whole tasks, less what was placed.
 	lack  []float64
 	units []waitingUnit
@@ -78,20 +86,20 @@ type reclaiming struct {
 
 // reclaiming begins without the leaving tasks, for users that have waited so long.
 func (c *census) reclaiming(targets map[*user][]float64, after time.Duration) *reclaiming {
-	r := &reclaiming{c: c, targets: targets, lack: make([]float64, len(c.over)), on: make(map[string][]*lender), hopeless: make(map[string]bool)}
-	for _, room := range c.s.Rooms() {
+	r := &reclaiming{c: c, targets: targets, after: after, lack: make([]float64, len(c.over)), at: make(map[string]int), on: make(map[string][]*lender), hopeless: make(map[string]bool)}
+	for i, room := range c.s.Rooms() {
 		room = room.Clone()
 		for _, b := range room.Node.Bindings {
 			if leaves(b) {
-				room.Return(physical(b))
+				room.Return(c.physical(b))
 			}
 		}
-		r.rooms = append(r.rooms, room)
+		r.rooms, r.at[room.Node.Name] = append(r.rooms, room), i
 	}
 	for _, u := range c.users {
 		for _, t := range u.bound {
 			if taskset.Leaving(t) {
-				add(u.held, c.asksHeld(u, t.Info.V), -1)
+				add(u.held, c.asksHeld(u, t), -1)
 			}
 		}
 	}
@@ -103,23 +111,13 @@ func (c *census) reclaiming(targets map[*user][]float64, after time.Duration) *r
 			r.lend(u)
 		}
 	}
-	slices.SortFunc(r.lenders, func(a, b *lender) int {
-		return cmp.Or(cmp.Compare(b.t.Status.V.Bound, a.t.Status.V.Bound), strings.Compare(a.t.ID.ID, b.t.ID.ID))
-	})
+	slices.SortFunc(r.lenders, (*lender).before)
 	for _, l := range r.lenders {
-		r.on[l.node] = append(r.on[l.node], l)
+		for node := range l.frees {
+			r.on[node] = append(r.on[node], l)
+		}
 	}
 	return r
-}
-
-// leaves reports whether an attempt has been told to end.
-func leaves(b *cluster.Binding) bool {
-	return b.Info.V != nil && b.Task.Info.V != nil && b.Task.Status.V != nil && b.Task.Phase().Held() && taskset.Leaving(b.Task)
-}
-
-// physical returns what the end of an attempt frees on its node: not what a reservation keeps.
-func physical(b *cluster.Binding) []types.Holding {
-	return slices.DeleteFunc(slices.Clone(b.Info.V.Holds), func(h types.Holding) bool { return h.Cluster || h.Resource.Scoped() })
 }
 
 // add adds amounts, so many times.
@@ -179,32 +177,6 @@ func (r *reclaiming) wait(u *user) {
 	r.more = r.more || c.covers(left, u.unit)
 }
 
-// lend adds the tasks of a user that may be evicted: not those in reservations.
-func (r *reclaiming) lend(u *user) {
-	for _, t := range u.bound {
-		l := &lender{u: u, t: t, takes: r.c.asksHeld(u, t.Info.V)}
-		if l.takes == nil || taskset.Leaving(t) || !r.keepsShare(l) {
-			continue
-		}
-		for _, b := range t.Bindings {
-			if b.Info.V != nil && b.Number == t.Status.V.Attempt {
-				l.node, l.holds = b.Node.Name, physical(b)
-			}
-		}
-		r.lenders = append(r.lenders, l)
-	}
-}
-
-// keepsShare reports whether the user of a task keeps its share without it.
-func (r *reclaiming) keepsShare(l *lender) bool {
-	for i, a := range l.takes {
-		if a > 0 && l.u.held[i]-a < r.targets[l.u][i]*(1-tiny) {
-			return false
-		}
-	}
-	return true
-}
-
 // evict chooses a task.
 func (r *reclaiming) evict(l *lender) {
 	l.gone = true
@@ -254,9 +226,9 @@ func (r *reclaiming) placeOne(needs []cluster.Need) bool {
 		}
 		var ran time.Duration
 		for _, l := range victims {
-			ran += r.c.since(l.t.Status.V.Bound)
+			ran += r.c.since(l.bound) * time.Duration(len(l.tasks))
 		}
-		if best < 0 || len(victims) < len(by) || len(victims) == len(by) && ran < lost {
+		if n, least := tasksOf(victims), tasksOf(by); best < 0 || n < least || n == least && ran < lost {
 			best, by, lost = i, victims, ran
 		}
 		if len(by) == 0 {
@@ -266,13 +238,25 @@ func (r *reclaiming) placeOne(needs []cluster.Need) bool {
 	if best < 0 {
 		return false
 	}
-	r.rooms[best] = r.rooms[best].Clone()
 	for _, l := range by {
 		r.evict(l)
-		r.rooms[best].Return(l.holds)
+		for node, holds := range l.frees {
+			if i, ok := r.at[node]; ok {
+				r.rooms[i] = r.rooms[i].Clone()
+				r.rooms[i].Return(holds)
+			}
+		}
 	}
+	r.rooms[best] = r.rooms[best].Clone()
 	r.rooms[best].Take(needs)
 	return true
+}
+
+func tasksOf(all []*lender) (n int) {
+	for _, l := range all {
+		n += len(l.tasks)
+	}
+	return n
 }
 
 // option returns the tasks of a node to evict for needs: the youngest until these fit or, if that is
@@ -294,11 +278,11 @@ func (r *reclaiming) option(room *esl.Room, needs []cluster.Need) (victims []*le
 func (r *reclaiming) first(all []*lender, room *esl.Room, needs []cluster.Need) (victims []*lender, ok bool) {
 	trial, chosen := room.Clone(), len(r.chosen)
 	for _, l := range all {
-		if l.gone || !r.keepsShare(l) {
+		if l.gone || !r.spares(l) {
 			continue
 		}
 		r.evict(l)
-		trial.Return(l.holds)
+		trial.Return(l.frees[room.Node.Name])
 		if ok = trial.Fits(needs); ok {
 			break
 		}
@@ -308,11 +292,11 @@ func (r *reclaiming) first(all []*lender, room *esl.Room, needs []cluster.Need) 
 		r.spare(l)
 	}
 	for i := len(victims) - 1; i >= 0 && ok; i-- {
-		trial.Hold(victims[i].holds)
+		trial.Hold(victims[i].frees[room.Node.Name])
 		if trial.Fits(needs) {
 			victims = slices.Delete(victims, i, i+1)
 		} else {
-			trial.Return(victims[i].holds)
+			trial.Return(victims[i].frees[room.Node.Name])
 		}
 	}
 	return victims, ok
@@ -333,7 +317,7 @@ func (r *reclaiming) anywhere() {
 	add(need, free, -1)
 	chosen := len(r.chosen)
 	for _, l := range r.lenders {
-		if l.gone || !r.keepsShare(l) || !helpsAny(l.takes, need) {
+		if l.gone || !r.spares(l) || !helpsAny(l.takes, need) {
 			continue
 		}
 		r.evict(l)
@@ -349,20 +333,6 @@ func (r *reclaiming) anywhere() {
 		}
 		r.spare(l)
 	}
-}
-
-// asksHeld returns what a running task has of the pools, nil if a reservation holds it.
-func (c *census) asksHeld(u *user, t *cluster.TaskValue) []float64 {
-	out := make([]float64, len(c.over))
-	any := false
-	for r, pool := range u.pools {
-		out[r] = float64(t.Requests.Get(pool))
-		any = any || out[r] > 0
-	}
-	if !any {
-		return nil
-	}
-	return out
 }
 
 // helpsAny reports whether some of an amount is lacking.
@@ -441,7 +411,7 @@ func (c *census) smaller(x waitingTask, n *cluster.Node) []*cluster.Binding {
 			continue
 		}
 		for _, t := range u.bound {
-			has := c.asksHeld(u, t.Info.V)
+			has := c.asksHeld(u, t)
 			less := has != nil && !taskset.Leaving(t)
 			for r := range has {
 				less = less && (has[r] < x.asks[r] || has[r] == 0)

@@ -152,9 +152,8 @@ func TestReclaimNoMoreThanNeeded(t *testing.T) {
 			c := p.census(s)
 			c.tree.shareOut(c.capacity)
 			c.seeking = c.waitingTasks()
-			evict, _ := p.reclaim(c, c.targets())
 			var got []string
-			for _, e := range evict {
+			for _, e := range p.reclaim(c, c.targets()).Evict {
 				got = append(got, e.Task)
 			}
 			slices.Sort(got)
