@@ -174,6 +174,40 @@ func TestLendsUntil(t *testing.T) {
 	}
 }
 
+// TestLendsToReservations: a reservation that is needed no longer than the collection is lent uses it, and
+// no other.
+func TestLendsToReservations(t *testing.T) {
+	b := hogged(t)
+	b.reserve(bundleOf(map[string]types.Quantity{"cpu": 1000}))
+	b.later(time.Second)
+	until := b.now.Add(time.Minute).UnixNano()
+	b.direct("r", until, "n1")
+	for id, d := range map[string]time.Duration{"late": time.Minute + 1, "in-time": time.Minute, "endless": 0} {
+		b.put(controlplane.ReservationKey("d", id), &types.Reservation{
+			MaxRun: d, Submitted: b.now.UnixNano(), Bundles: []types.Bundle{bundleOf(map[string]types.Quantity{"cpu": 850})},
+		})
+	}
+	b.settle()
+	granted := func(want string) {
+		t.Helper()
+		for _, id := range []string{"late", "in-time", "endless"} {
+			if is := b.grantAt(id).Phase == types.Granted; is != (id == want) {
+				t.Errorf("%s: granted is %t", id, is)
+			}
+		}
+	}
+	granted("in-time")
+	b.del(controlplane.ReservationKey("d", "in-time"))
+	b.settle()
+	b.direct("r", until+1, "n1")
+	granted("late")
+	b.del(controlplane.ReservationKey("d", "late"))
+	b.settle()
+	if got := b.collects("r", "n1"); got != "[900]" {
+		t.Errorf("in the end it has %s", got)
+	}
+}
+
 // TestCollectionOfAnEarlierVersion: a grant that nothing directs is returned, with the leadership of
 // a version that had one.
 func TestCollectionOfAnEarlierVersion(t *testing.T) {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -83,7 +84,7 @@ func (c *Core) useCollected(d *Transaction, t *cluster.Task, alternative int, ne
 	e := c.queue.Entry(queue.Key{ID: t.ID})
 	for _, at := range c.collected(d) {
 		ahead := at.x.outrankedBy(e)
-		if at.x.task == t || !ahead && !c.endsInTime(at.x, t) {
+		if at.x.task == t || !ahead && !c.endsInTime(at.x, t.Info.V.MaxRun) {
 			continue
 		}
 		if result := c.useOf(d, at, t, alternative, needs, ahead); result != noFit {
@@ -162,23 +163,28 @@ func (c *Core) fitsInstead(at collecting, n *cluster.Node, needs []cluster.Need)
 }
 
 // grantCollected grants a reservation that fits with collected capacity, if it precedes the
-// claimant.
+// claimant, or is needed no longer than the capacity is lent.
 func (c *Core) grantCollected(d *Transaction, r *cluster.Reservation) (outcome, []types.ResourceID) {
 	p := search.NewPacking(c.nodes, d.Draft, grants.BundleOrder(c.view, r))
 	e := c.queue.Entry(queue.Key{ID: r.ID, Reservation: true})
 	for _, at := range c.collected(d) {
-		if !at.x.outrankedBy(e) {
+		ahead := at.x.outrankedBy(e)
+		if at.x.key() == e.Key() || !ahead && !c.endsInTime(at.x, r.Info.V.MaxRun) {
 			continue
 		}
-		if result := c.grantOf(d, at, r, p); result != noFit {
+		if result := c.grantOf(d, at, r, p, ahead); result != noFit {
 			return result, nil
 		}
 	}
-	return noFit, grants.AllIDs(p.Spots)
+	lacks := grants.AllIDs(p.Spots)
+	if r.Info.V.MaxRun > 0 {
+		lacks = append(lacks, lendable)
+	}
+	return noFit, lacks
 }
 
-// grantOf is grantCollected with one grant.
-func (c *Core) grantOf(d *Transaction, at collecting, r *cluster.Reservation, p *search.Packing) outcome {
+// grantOf is grantCollected with one grant; ahead reports whether the reservation precedes its claimant.
+func (c *Core) grantOf(d *Transaction, at collecting, r *cluster.Reservation, p *search.Packing, ahead bool) outcome {
 	if c.isInFlight(at) {
 		return stalled
 	}
@@ -198,7 +204,7 @@ func (c *Core) grantOf(d *Transaction, at collecting, r *cluster.Reservation, p 
 		return placed
 	case fits && !d.Empty():
 		return full
-	case fits: // one transaction cannot hold both: return all collected capacity first
+	case fits && ahead: // one transaction cannot hold both: return all collected capacity first
 		c.yield(d, at.x)
 		return stalled
 	case p.Skipped:
@@ -310,8 +316,8 @@ func (c *Core) fitsAny(d *draft.Draft, n *cluster.Node, s *queue.Shape, collecte
 	return len(s.Resolved) == 0
 }
 
-// endsInTime reports whether a task ends before what x has collected is no longer lent (Lifka 1995,
-// EASY).
-func (c *Core) endsInTime(x claimant, t *cluster.Task) bool {
-	return t.Info.V.MaxRun > 0 && x.on() != nil && c.now.Add(t.Info.V.MaxRun).UnixNano() <= x.Info.V.Collect.LendUntil
+// endsInTime reports whether what runs for so long, 0 for unknown, ends before what x has collected is no
+// longer lent (Lifka 1995, EASY).
+func (c *Core) endsInTime(x claimant, maxRun time.Duration) bool {
+	return maxRun > 0 && x.on() != nil && c.now.Add(maxRun).UnixNano() <= x.Info.V.Collect.LendUntil
 }

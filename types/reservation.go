@@ -1,21 +1,22 @@
 package types
 
-import "cmp"
+import (
+	"cmp"
+	"time"
+)
 
 // A Reservation asks the scheduler to lock bundles for the tasks that name it, all or none.
 type Reservation struct {
 	Extra
 	Bundles []Bundle
-	// Priority and Submitted order it in the queue of tasks and reservations.
+	// Priority and Submitted, in Unix nanoseconds, order it in the queue of tasks and reservations.
 	Priority  int
-	Submitted int64 // Unix nanoseconds
+	Submitted int64
 	// Session is the owning session, whose end deletes it.
 	Session string
-	// Accumulate lets a library direct it to collect, after a long wait. So small tasks do not starve a
-	// large reservation. See Collect.
+	// Accumulate lets a library direct it to collect after a long wait: small tasks would starve it.
 	Accumulate bool
-	// Job is the owning job. The reservation is deleted when all of its tasks have ended, or the
-	// job is gone.
+	// Job is the owning job, whose end, or that of its last task, deletes it.
 	Job string
 	// Lost says what happens to its bundles on a lost or drained node.
 	Lost LostBundles
@@ -23,6 +24,8 @@ type Reservation struct {
 	Raised int
 	// Policy is the id of the owning shared policies, whose end deletes it.
 	Policy string
+	// MaxRun is the longest time for which it is needed; 0 means unknown. See Task.MaxRun.
+	MaxRun time.Duration
 	// Collect directs the collection of its capacity while it waits; nil means it collects nothing.
 	// Its maker may set it: see Directed.
 	Collect *Collect
@@ -36,8 +39,8 @@ type Collect struct {
 	// LendUntil is when all of it could be free, in Unix nanoseconds: tasks that end before then may
 	// use what is held. 0 lends nothing.
 	LendUntil int64
-	// HandOver says what happens to a reservation that holds all: one transaction gives that to the
-	// waiting tasks and reservations of its job. Otherwise it is granted. See HandedOver.
+	// HandOver gives all of it, once it is there, to what waits of its job, in one transaction.
+	// Otherwise it is granted. See HandedOver.
 	HandOver bool
 }
 
@@ -80,6 +83,7 @@ func (r *Reservation) fields(w *wire) {
 	text(w, 11, &r.Policy)
 	w.boolean(12, &forItself)
 	optional(w, 13, &r.Collect, (*Collect).fields)
+	integer(w, 14, &r.MaxRun)
 	if atOnce {
 		r.Accumulate, r.Collect = false, NewCollect(r.Bundles, !forItself)
 	}
@@ -94,10 +98,8 @@ type LostBundles string
 const (
 	WaitForNode LostBundles = "" // as text: wait
 	MoveBundles LostBundles = "move"
+	waitText                = "wait"
 )
-
-// waitText is the text form of WaitForNode.
-const waitText = "wait"
 
 // ParseLostBundles parses wait, which is the default, or move. Invalid: the error names the values.
 func ParseLostBundles(s string) (LostBundles, error) {
@@ -146,8 +148,7 @@ const (
 	Granting GrantPhase = "granting"
 	// Granted: all bundles are held.
 	Granted GrantPhase = "granted"
-	// Releasing: the reservation is gone. The grant holds only what tasks still draw on: the
-	// allocated amounts of its scoped resources.
+	// Releasing: the reservation is gone. The grant holds only what tasks still draw on.
 	Releasing GrantPhase = "releasing"
 	// HandedOver: one transaction gave everything that was collected to the waiting tasks and
 	// reservations of the job. The grant holds nothing any more.
@@ -169,8 +170,7 @@ type Grant struct {
 	// collecting task and not to a reservation. No task draws on it. It ends when the task is bound
 	// or ends. Its one bundle is the task's request.
 	Task int64
-	// Since is when it began to collect, in Unix nanoseconds; 0 if it was granted without
-	// collecting.
+	// Since is when it began to collect, in Unix nanoseconds; 0 if it never collected.
 	Since int64
 }
 

@@ -298,7 +298,7 @@ func (r *Reservation) validateParts() error {
 	p.name("session", r.Session)
 	p.name("job", r.Job)
 	p.name("policy", r.Policy)
-	p.add(r.Collect.validate(), r.validateDirection())
+	p.add(validateDelay("maxRun", r.MaxRun), r.Collect.validate(), r.validateDirection())
 	errs = append(errs, p...)
 	if r.Lost != WaitForNode && r.Lost != MoveBundles {
 		errs = append(errs, errLostBundles(string(r.Lost)))

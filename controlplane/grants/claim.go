@@ -89,7 +89,7 @@ func freedBy(n *cluster.Node, rid types.ResourceID, amount types.Quantity) (time
 	var ends []end
 	for _, b := range n.Bindings {
 		if b.Info.V != nil && b.Info.V.MaxRun > 0 {
-			ends = append(ends, end{b.Info.V.Bound + int64(b.Info.V.MaxRun), HeldOf(b.Info.V.Holds, rid)})
+			ends = append(ends, end{b.Info.V.Bound + int64(b.Info.V.MaxRun), heldWith(b.Info.V.Holds, rid)})
 		}
 	}
 	slices.SortFunc(ends, func(a, b end) int { return int(min(1, max(-1, a.at-b.at))) })
@@ -102,6 +102,16 @@ func freedBy(n *cluster.Node, rid types.ResourceID, amount types.Quantity) (time
 		when = time.Unix(0, e.at)
 	}
 	return when, amount <= 0
+}
+
+// heldWith is HeldOf with what the task draws on a reservation: that ends with the tasks of its gang.
+func heldWith(holds []types.Holding, rid types.ResourceID) (sum types.Quantity) {
+	for _, h := range holds {
+		if h.Resource == rid || h.Resource.Scoped() && h.Resource.Unscoped() == rid {
+			sum = sum.Add(h.Amount)
+		}
+	}
+	return sum
 }
 
 // HoldsAt reports whether a grant holds some of a resource on a node, or anywhere for a

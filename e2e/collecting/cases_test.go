@@ -129,9 +129,18 @@ func casesBackfill() map[string]smallCase {
 		"two younger tasks one after another on one node": {known: true, jobs: []arrives{old,
 			{name: "a", at: 70, tasks: 1, runs: 8, known: true}, {name: "b", at: 80, tasks: 1, runs: 8, known: true}, {name: "c", at: 90, tasks: 1, runs: 15, known: true}},
 			want: "a 10, b 18, c 20, old 40"},
-		// Its reservation does not say how long its tasks run.
 		"a younger gang that ends in time": {known: true, jobs: []arrives{old, {name: "new", at: 70, tasks: 2, runs: 15, known: true}},
+			want: "new 20, old 40"},
+		"a younger gang that might not end in time": {known: true, jobs: []arrives{old, {name: "new", at: 70, tasks: 2, runs: 25, known: true}},
 			want: "new 50, old 40"},
+		"a younger gang of which nobody knows when it ends": {known: true, jobs: []arrives{old, {name: "new", at: 70, tasks: 2, runs: 15}},
+			want: "new 50, old 40"},
+		"a younger task that ends before a gang on the nodes does": {known: true, jobs: []arrives{
+			{name: "first", at: 5, tasks: 3, runs: 20, known: true}, old, {name: "new", at: 31 * 60, tasks: 1, runs: 9, known: true}},
+			want: "first 30, new 40, old 50"},
+		"a task behind two younger gangs, one after another": {known: true, jobs: []arrives{old,
+			{name: "a", at: 70, tasks: 2, runs: 9, known: true}, {name: "b", at: 80, tasks: 3, runs: 9, known: true}, {name: "c", at: 90, tasks: 1, runs: 5, known: true}},
+			want: "a 20, b 30, c 10, old 40"},
 	}
 }
 

@@ -117,7 +117,8 @@ func (p Gang) lock(g *esl.Group) error {
 	if err != nil {
 		return err
 	}
-	g.Reservations[len(g.Reservations)-1].Lost = p.Loss.LostBundles()
+	locked := &g.Reservations[len(g.Reservations)-1]
+	locked.Lost, locked.MaxRun = p.Loss.LostBundles(), p.longest(len(g.Tasks), func(i int) time.Duration { return g.Tasks[i].Task.MaxRun })
 	if err := g.CheckDomains(); err != nil {
 		return err
 	}
@@ -185,7 +186,22 @@ func (p Gang) Next(s *esl.State) esl.Plan {
 	if all, until := gathered(members, s.Now); !all && !alone {
 		return esl.Plan{RequeueAfter: until}
 	}
-	return taskset.LockAgain(s, members, p.unit, p.Loss.LostBundles(), "all members wait for their place again")
+	plan = taskset.LockAgain(s, members, p.unit, p.Loss.LostBundles(), "all members wait for their place again")
+	for i := range plan.Reserve {
+		plan.Reserve[i].MaxRun = p.longest(len(members), func(i int) time.Duration { return members[i].Info.V.MaxRun })
+	}
+	return plan
+}
+
+// longest returns how long the gang needs its reservation: as long as the longest of n members may run,
+// unless one has no limit. It is unknown, 0, if members run again alone, as they then begin later.
+func (p Gang) longest(n int, maxRun func(i int) time.Duration) (most time.Duration) {
+	for i := range n {
+		if most = max(most, maxRun(i)); maxRun(i) == 0 || p.Loss == esl.Alone {
+			return 0
+		}
+	}
+	return most
 }
 
 // of returns the policy as it was applied: another policy may put all members on one node.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
@@ -17,10 +18,7 @@ func AppendTask(b []byte, ns string, t *cluster.TaskValue) []byte {
 	b = append(b, ns...)
 	b = appendRequests(b, t.Requests)
 	b = appendDevices(b, t.Devices)
-	if t.MaxRun > 0 {
-		// Only tasks that end in time may backfill.
-		b = append(append(b, '<'), t.MaxRun.String()...)
-	}
+	b = appendMaxRun(b, t.MaxRun)
 	for _, a := range t.Alternatives {
 		b = append(append(b, '|'), a.After.String()...)
 		b = appendRequests(b, a.Requests)
@@ -44,7 +42,15 @@ func AppendReservation(b []byte, ns string, r *types.Reservation) []byte {
 		b = appendRequests(b, x.Requests)
 		b = appendDevices(b, x.Devices)
 	}
-	return b
+	return appendMaxRun(b, r.MaxRun)
+}
+
+// appendMaxRun writes a length: only what ends in time may backfill.
+func appendMaxRun(b []byte, maxRun time.Duration) []byte {
+	if maxRun == 0 {
+		return b
+	}
+	return append(append(b, '<'), maxRun.String()...)
 }
 
 // appendDevices writes lengths before texts, because users choose the texts.
