@@ -37,6 +37,11 @@ type service struct {
 	waits     bool
 	priority  int
 	submitted int64
+	// since is when the first of its tasks that have not ended was submitted, rank its place among all
+	// jobs, from 1, and long reports whether it has waited for long.
+	since int64
+	rank  int
+	long  bool
 	// left is when the latest of its attempts ended, in Unix nanoseconds.
 	left int64
 }
@@ -48,6 +53,8 @@ type census struct {
 	threshold float64
 	jobs      []*service
 	byID      map[string]*service
+	// first is the number of jobs in the first queue.
+	first int
 	// rooms are the reservations of the policy, and free the ids for more.
 	rooms []*cluster.Reservation
 	free  []string
@@ -83,8 +90,22 @@ func censusOf(s *esl.State, threshold float64) *census {
 			c.jobs, c.byID[job] = append(c.jobs, x), x
 		}
 	}
+	c.order()
 	c.wait()
 	return c
+}
+
+// order ranks the jobs: those of the first queue come first, and of each queue the oldest.
+func (c *census) order() {
+	all := slices.Clone(c.jobs)
+	slices.SortFunc(all, func(a, b *service) int {
+		return cmp.Or(taskset.BoolInt(a.second)-taskset.BoolInt(b.second), cmp.Compare(a.since, b.since), strings.Compare(a.job, b.job))
+	})
+	for i, x := range all {
+		if x.rank = i + 1; !x.second {
+			c.first++
+		}
+	}
 }
 
 // count adds a task of the job.
@@ -92,6 +113,9 @@ func (x *service) count(t *cluster.Task, until int64, now time.Time) {
 	devices, held := devicesOf(t.Info.V), t.Phase().Held()
 	if !t.Phase().Ended() {
 		x.devices += devices
+		if x.since == 0 || t.Info.V.Submitted < x.since {
+			x.since = t.Info.V.Submitted
+		}
 	}
 	if held {
 		x.rate += devices
@@ -194,33 +218,57 @@ func (c *census) wait() {
 	}
 }
 
-// ofFirst returns what waits of the first queue.
-func (c *census) ofFirst() []taskset.Wish {
-	return slices.DeleteFunc(slices.Clone(c.waits), func(w taskset.Wish) bool { return c.byID[w.Job].second })
+// inOrder sorts what waits by priority, and by the order of the jobs, and notes which jobs have waited for
+// so long; again is when the next one will have.
+func (c *census) inOrder(older time.Duration) (again time.Time) {
+	slices.SortStableFunc(c.waits, func(a, b taskset.Wish) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(c.byID[a.Job].rank, c.byID[b.Job].rank))
+	})
+	for _, w := range c.waits {
+		if due := w.Since.Add(older); c.s.Now.Before(due) {
+			again = taskset.Earliest(again, due)
+		} else {
+			c.byID[w.Job].long = true
+		}
+	}
+	return again
 }
 
-// victims reports whether a task of the second queue holds something.
+// victims reports whether a task holds something.
 func (c *census) victims() bool {
-	return slices.ContainsFunc(c.jobs, func(x *service) bool { return x.second && x.rate > 0 })
+	return slices.ContainsFunc(c.jobs, func(x *service) bool { return x.rate > 0 })
 }
 
-// making returns the engine that evicts tasks of the second queue, not those that were evicted before and
-// have run for less than spare since.
+// making returns the engine that evicts tasks of jobs that come after: of the second queue for the first
+// and, for a job that has waited for long, younger ones of its own queue. It spares those that were evicted
+// before and have run for less than spare since.
 func (c *census) making(spare time.Duration) *making {
 	tries := esl.Remember(c.s, func() map[string]*triedInVain { return make(map[string]*triedInVain) })
 	maps.DeleteFunc(tries, func(job string, _ *triedInVain) bool { return c.byID[job] == nil })
-	second := make(map[string]bool)
+	all := make(map[string]bool, len(c.jobs))
 	for _, x := range c.jobs {
-		if x.second {
-			second[x.job] = true
-		}
+		all[x.job] = true
 	}
-	return &making{s: c.s, kind: LeastAttained{}.Kind(), of: " of the second queue", within: 10 * time.Minute,
+	return &making{s: c.s, kind: LeastAttained{}.Kind(), of: " that come after", within: 10 * time.Minute,
 		victims: func(_ int, patient bool) *clearing {
+			rank := func(job string) int {
+				switch x := c.byID[job]; {
+				case x == nil || !x.second && !x.long:
+					return c.first
+				case !x.long:
+					return len(c.jobs)
+				default:
+					return x.rank
+				}
+			}
 			yields := clearingOf(c.s, func(u *victim, who asker) bool {
-				return u.ns == who.ns && (u.priority < who.priority || u.priority == who.priority && len(u.tasks) > 0)
+				if len(u.tasks) == 0 {
+					return u.ns == who.ns && (u.priority < who.priority || u.job == who.job)
+				}
+				return u.ns == who.ns && u.priority <= who.priority && u.rank > rank(who.job)
 			})
-			yields.below, yields.spare, yields.patient, yields.only = math.MaxInt, spare, patient, second
+			yields.rank, yields.order = rank, func(job string) int { return c.byID[job].rank }
+			yields.below, yields.spare, yields.patient, yields.only = math.MaxInt, spare, patient, all
 			yields.fill()
 			return yields
 		},

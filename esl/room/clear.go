@@ -29,7 +29,12 @@ type clearing struct {
 	s *esl.State
 	// yields reports whether a victim may be evicted for a job.
 	yields func(u *victim, who asker) bool
-	rooms  []*esl.Room
+	// rank is the same for jobs for which the same victims yield, and order that of the jobs of victims:
+	// the last are evicted first. Both may be nil.
+	rank, order func(job string) int
+	// collects are the jobs that have collected something, which yields to themselves alone.
+	collects map[string]bool
+	rooms    []*esl.Room
 	// as is the version of each room; found caches options by version.
 	as    []int
 	clock int
@@ -62,7 +67,7 @@ func clearingOf(s *esl.State, yields func(u *victim, who asker) bool) *clearing 
 	c := &clearing{
 		s: s, yields: yields, rooms: s.Rooms(), found: make(map[lookedFor]option), at: make(map[string]int), left: make(map[string][]*victim),
 		on: make(map[string][]*victim), sorted: make(map[string]bool), pools: make(map[types.ResourceID]types.Quantity), gone: make(map[*victim]bool),
-		laws: make(map[cluster.ID][]esl.Limit), under: make(map[lawful]int), wanted: make(map[types.ResourceID]bool),
+		laws: make(map[cluster.ID][]esl.Limit), under: make(map[lawful]int), wanted: make(map[types.ResourceID]bool), collects: make(map[string]bool),
 	}
 	c.as = make([]int, len(c.rooms))
 	for i, r := range c.rooms {
@@ -93,6 +98,7 @@ func (c *clearing) fill() {
 		if c.accumulatedBy(r) {
 			c.freeGrant(r.Grant.V)
 		} else if u := c.accumulated(r); u != nil {
+			c.collects[u.job] = true
 			c.add(u)
 		}
 	}
@@ -263,19 +269,22 @@ func (c *clearing) settle(who asker, all []asked) (nodes []string, ok bool) {
 
 // lookedFor is a version of a room, and the request for which options were searched.
 type lookedFor struct {
-	room, as, priority int
-	ns, needs          string
+	room, as, priority, rank int
+	ns, job, needs           string
 }
 
 // place makes capacity for a request, and returns the node; "" if that is impossible.
 func (c *clearing) place(who asker, asks asked) string {
 	best, by := -1, option{}
-	like := taskset.Signature(asks.needs)
+	like, rank := taskset.Signature(asks.needs), 0
+	if c.rank != nil {
+		rank = c.rank(who.job)
+	}
 	for i, r := range c.rooms {
 		if asks.on != "" && r.Node.Name != asks.on || !c.allowed(who.ns, asks.under, r.Node) {
 			continue
 		}
-		key := lookedFor{i, c.as[i], who.priority, who.ns, like}
+		key := lookedFor{i, c.as[i], who.priority, rank, who.ns, c.own(who), like}
 		o, known := c.found[key]
 		if !known {
 			o = c.option(r, asks.needs, who)
@@ -345,21 +354,21 @@ func (c *clearing) option(r *esl.Room, needs []cluster.Need, who asker) option {
 
 // cheaper reports whether evicting victims a is better than evicting victims b.
 func cheaper(a, b []*victim) bool {
-	worst := func(units []*victim) (priority int, lost time.Duration) {
-		priority = math.MinInt // no task is lost
+	worst := func(units []*victim) (priority, rank int, lost time.Duration) {
+		priority, rank = math.MinInt, math.MaxInt // no task is lost
 		for _, u := range units {
 			if lost += u.lost; len(u.tasks) > 0 {
-				priority = max(priority, u.priority)
+				priority, rank = max(priority, u.priority), min(rank, u.rank)
 			}
 		}
-		return priority, lost
+		return priority, rank, lost
 	}
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) < len(b)
 	}
-	p, lostA := worst(a)
-	q, lostB := worst(b)
-	return cmp.Or(cmp.Compare(p, q), cmp.Compare(tasksOf(a), tasksOf(b)), cmp.Compare(lostA, lostB)) < 0
+	p, rankA, lostA := worst(a)
+	q, rankB, lostB := worst(b)
+	return cmp.Or(cmp.Compare(p, q), cmp.Compare(tasksOf(a), tasksOf(b)), cmp.Compare(rankB, rankA), cmp.Compare(lostA, lostB)) < 0
 }
 
 // cover evicts holders of cluster-wide resources that are short, such as a quota, and reports

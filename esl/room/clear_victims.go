@@ -20,7 +20,9 @@ import (
 // victim is a set of tasks that are evicted together or not at all.
 type victim struct {
 	ns       string
+	job      string          // of accumulated capacity
 	priority int             // the highest of its tasks
+	rank     int             // of its job; the last are evicted first
 	tasks    []*cluster.Task // none for accumulated capacity
 	// lost is the total time its tasks have run.
 	lost time.Duration
@@ -45,7 +47,7 @@ func (u *victim) less(v *victim) int {
 	if len(u.tasks) == 0 || len(v.tasks) == 0 {
 		return cmp.Compare(len(u.tasks), len(v.tasks)) // only one accumulates at a time
 	}
-	if c := cmp.Or(cmp.Compare(u.priority, v.priority), cmp.Compare(len(u.tasks), len(v.tasks)), cmp.Compare(u.lost, v.lost)); c != 0 {
+	if c := cmp.Or(cmp.Compare(u.priority, v.priority), cmp.Compare(len(u.tasks), len(v.tasks)), cmp.Compare(v.rank, u.rank), cmp.Compare(u.lost, v.lost)); c != 0 {
 		return c
 	}
 	return strings.Compare(u.tasks[0].ID.String(), v.tasks[0].ID.String())
@@ -147,9 +149,9 @@ func (c *clearing) accumulated(r *cluster.Reservation) *victim {
 	u := &victim{ns: r.ID.Namespace}
 	switch t := c.s.View.Task(r.ID); {
 	case r.Info.V != nil && r.Current():
-		u.priority = r.Info.V.Priority
+		u.priority, u.job = r.Info.V.Priority, r.Info.V.Job
 	case r.Info.V == nil && t != nil && t.Info.V != nil && t.Info.Create == r.Grant.V.Task:
-		u.priority = t.Info.V.Priority
+		u.priority, u.job = t.Info.V.Priority, t.Info.V.Job
 	default:
 		return nil // it is being released
 	}
@@ -284,6 +286,9 @@ func (c *clearing) alone(u *victim, t *cluster.Task) {
 
 // add makes u a possible victim.
 func (c *clearing) add(u *victim) {
+	if c.order != nil && len(u.tasks) > 0 {
+		u.rank = c.order(u.tasks[0].Info.V.Job)
+	}
 	for i := range u.frees {
 		c.on[u.frees[i].node] = append(c.on[u.frees[i].node], u)
 	}

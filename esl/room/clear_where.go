@@ -73,9 +73,18 @@ func (c *clearing) put(ns string, under []asks, n *cluster.Node) {
 	}
 }
 
+// own returns the job if it has collected something, and else nothing.
+func (c *clearing) own(who asker) string {
+	if c.collects[who.job] {
+		return who.job
+	}
+	return ""
+}
+
 // like returns the same text for bundles for which capacity is made alike.
 func (c *clearing) like(who asker, bundles []types.Bundle) string {
 	var b strings.Builder
+	b.WriteString(c.own(who) + ";")
 	for _, x := range bundles {
 		asks := c.asked(who, x)
 		b.WriteString(x.Node + ":" + taskset.Signature(asks.needs))

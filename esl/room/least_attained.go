@@ -21,7 +21,8 @@ import (
 // Threshold, and then in the second. Within a queue the oldest is first.
 //
 // Tasks of the second queue are evicted for the first, with the warning and grace of their specs, gangs
-// whole, and no more of them than needed. A job of the second queue that waits too long, compared with what
+// whole, and no more of them than needed. So are younger jobs of its own queue for one that has waited for
+// long. A job of the second queue that waits too long, compared with what
 // it had, comes to the first again.
 type LeastAttained struct {
 	// Threshold is the device time of the first queue; 0 means 8 hours: a node of 8 devices for an hour.
@@ -31,6 +32,8 @@ type LeastAttained struct {
 	Starve int `json:"starve,omitempty" desc:"how many times as long as it ran a job of the second queue waits, at most, until it comes to the first again; 4 if it is left out" zero:"would leave no job in the second queue: give 1 or more, or leave it out for 4" max:"1000000"`
 	// After is how long a task or gang of the first queue waits before others are evicted for it.
 	After manifest.Wait `json:"after,omitempty" desc:"how long a task, or gang, waits before others are evicted for it; 1s if it is left out, at once if it is 0s"`
+	// Older is how long a job waits until younger ones of its queue are evicted for it; 0 means 1 h.
+	Older manifest.Wait `json:"older,omitempty" desc:"how long a job waits until younger ones of its own queue are evicted for it; 1h if it is left out, at once if it is 0s"`
 	// Spare is how long an evicted task runs before it is evicted again.
 	Spare manifest.Wait `json:"spare,omitempty" desc:"how long a task that was evicted runs before it is evicted once more; 5m if it is left out, no time if it is 0s"`
 }
@@ -163,27 +166,37 @@ func reorder(c *census) esl.Plan {
 	return plan
 }
 
-// makeRoom evicts tasks of the second queue for what waits of the first.
+// makeRoom evicts tasks of jobs that come after what waits.
 func (p LeastAttained) makeRoom(c *census) (plan esl.Plan) {
-	m, first := c.making(p.Spare.Or(5*time.Minute)), c.ofFirst()
+	again := c.inOrder(p.Older.Or(time.Hour))
+	m, waits := c.making(p.Spare.Or(5*time.Minute)), c.waits
 	for _, r := range c.rooms {
 		m.tries(r.Info.V.Job).note(c.s, r)
 	}
 	if len(c.rooms) > 0 {
-		if plan = m.goOn(c.rooms, slices.Clone(first)); !plan.Nothing() {
+		if plan = m.goOn(c.rooms, slices.Clone(waits)); !plan.Nothing() {
 			return plan
 		}
-		first = without(c.s, first, c.rooms)
+		waits = without(c.s, slices.Clone(waits), c.rooms)
 	}
-	long, again := byWait(first, c.s.Now, p.After.Or(time.Second))
 	if !c.victims() {
 		return plan
 	}
-	long = slices.DeleteFunc(long, func(w taskset.Wish) bool { return c.s.Now.Before(m.tries(w.Job).until) })
+	var long []taskset.Wish
+	for _, w := range waits[:min(len(waits), mostConsidered)] {
+		x, due := c.byID[w.Job], w.Since.Add(p.After.Or(time.Second))
+		switch {
+		case c.s.Now.Before(due):
+			again = taskset.Earliest(again, due)
+		case x.second && !x.long || c.s.Now.Before(m.tries(w.Job).until):
+		default:
+			long = append(long, w)
+		}
+	}
 	if len(long) > 0 && len(c.free) > 0 {
 		more, _ := m.begin(long, c.free)
 		more.RequeueAfter, plan = plan.RequeueAfter, more
-		again = nextTry(c.s.Now, long)
+		again = taskset.Earliest(again, nextTry(c.s.Now, long))
 	}
 	if !again.IsZero() {
 		plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, again)
@@ -202,6 +215,10 @@ func (p LeastAttained) Why(s *esl.State, task string) why.Reason {
 	if x == nil {
 		return why.Reason{}
 	}
+	mine := slices.DeleteFunc(slices.Clone(c.rooms), func(r *cluster.Reservation) bool { return r.Info.V.Job != x.job })
+	if len(mine) > 0 {
+		return c.making(0).ending(mine)
+	}
 	had, most := why.InWords(seconds(x.served)), why.InWords(seconds(c.threshold))
 	if x.second {
 		var back time.Time
@@ -211,10 +228,6 @@ func (p LeastAttained) Why(s *esl.State, task string) why.Reason {
 			}
 		}
 		return why.Say(why.Order, "least-attained: its job has had %s of device time, and comes after jobs that have had less than %s; that ends in %s", had, most, why.InWords(back.Sub(s.Now)))
-	}
-	mine := slices.DeleteFunc(slices.Clone(c.rooms), func(r *cluster.Reservation) bool { return r.Info.V.Job != x.job })
-	if len(mine) > 0 {
-		return c.making(0).ending(mine)
 	}
 	return why.Say(why.Order, "least-attained: its job has had less than %s of device time, and comes before jobs that have had more, which are evicted for it if it fits then", most)
 }

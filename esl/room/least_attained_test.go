@@ -182,6 +182,59 @@ func TestLeastAttainedRemembers(t *testing.T) {
 	})
 }
 
+// TestLeastAttainedWithinAQueue evicts younger jobs of the same queue for one that has waited for an hour,
+// and no older one, though the job has collected a node meanwhile.
+func TestLeastAttainedWithinAQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := attaining(t, 3, room.LeastAttained{Threshold: manifest.Duration(100 * time.Hour)})
+		old := s.Submit(nodeFor(9*time.Hour), inLAS())
+		first := s.Submit(nodeFor(20*time.Minute), inLAS())
+		esltest.Statuses(t, s.Jobs, controlplane.UntilRunning, slices.Concat(old.Tasks, first.Tasks)...)
+		esltest.Pass(time.Minute)
+		wide := s.Submit(esl.Copies(2, hollow.Task(4000, "run", "10m")), gang.Gang{}, inLAS())
+		begin := time.Now()
+		esltest.Pass(time.Second)
+		young := s.Submit(nodeFor(9*time.Hour), inLAS())
+		esltest.Pass(58 * time.Minute)
+		if n := s.Evicted(); n != 0 {
+			t.Errorf("%d tasks are evicted before the time", n)
+		}
+		esltest.Statuses(t, s.Jobs, controlplane.UntilRunning, wide.Tasks...)
+		if waited := time.Since(begin); waited < time.Hour || waited > 61*time.Minute {
+			t.Errorf("it begins after %s", waited)
+		}
+		if st := esltest.Statuses(t, s.Jobs, controlplane.UntilEnded, young.Tasks...)[0]; st.Attempt != 2 || s.Evicted() != 1 {
+			t.Errorf("the younger job ran %d times, and %d tasks are evicted", st.Attempt, s.Evicted())
+		}
+	})
+}
+
+// TestLeastAttainedEvictsTheYoungest evicts the youngest of the second queue, not the one that has run the
+// shortest since it was evicted.
+func TestLeastAttainedEvictsTheYoungest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := attaining(t, 2, room.LeastAttained{})
+		old := s.Submit(nodeFor(9*time.Hour), inLAS())
+		began(t, s, old.Tasks[0])
+		esltest.Pass(90 * time.Minute)
+		short := s.Submit(esl.Copies(2, hollow.Task(4000, "run", "1m")), gang.Gang{}, inLAS())
+		esltest.Statuses(t, s.Jobs, controlplane.UntilEnded, short.Tasks...)
+		young := s.Submit(nodeFor(9*time.Hour), inLAS())
+		esltest.Statuses(t, s.Jobs, controlplane.UntilRunning, slices.Concat(old.Tasks, young.Tasks)...)
+		esltest.Pass(2 * time.Hour)
+		for i := range 3 {
+			next := s.Submit(nodeFor(10*time.Minute), inLAS())
+			began(t, s, next.Tasks[0])
+			esltest.Statuses(t, s.Jobs, controlplane.UntilEnded, next.Tasks...)
+			esltest.Pass(10 * time.Minute)
+			attempt := func(j controlplane.Launched) int { return s.Snapshot().Task(esltest.IDOf(j.Tasks[0])).Status.V.Attempt }
+			if attempt(old) != 2 || attempt(young) != 2+i {
+				t.Errorf("after %d jobs: the old one is at attempt %d, the young one at %d", i+1, attempt(old), attempt(young))
+			}
+		}
+	})
+}
+
 // TestLeastAttainedSpares leaves an evicted task its time before it is evicted again, however many arrive.
 func TestLeastAttainedSpares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

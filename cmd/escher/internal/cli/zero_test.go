@@ -24,6 +24,7 @@ func zeros() map[string]string {
 		"fair-queue anyone":    `{"flows":{"gold":2},"limit":2}`,
 		"fair-share anyone":    `{"of":{"a":{"anyone":1,"of":{"b":{}},"weight":2}}}`,
 		"least-attained after": `{"after":"0s"}`,
+		"least-attained older": `{"older":"0s"}`,
 		"least-attained spare": `{"spare":"0s"}`,
 		"near wait":            `{"to":"words","wait":"0s"}`,
 		"preempt after":        `{"after":"0s"}`,
