@@ -1,6 +1,7 @@
 package esl
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ type Plan struct {
 	RequeueAfter time.Time
 	// Reason explains the plan in the log.
 	Reason string
+	// Idle explains in the log of decisions why the plan has no changes; empty means that all is as the
+	// policy wants it.
+	Idle string
 }
 
 // Stop ends a task for good.
@@ -63,6 +67,12 @@ type Request struct {
 // Nothing reports whether the plan has no changes.
 func (p *Plan) Nothing() bool {
 	return len(p.Set)+len(p.Reserve)+len(p.Unreserve)+len(p.Stop)+len(p.Evict)+len(p.Raise)+len(p.Request) == 0
+}
+
+// WhenIdle returns the plan with a text for Idle, unless it has one.
+func (p Plan) WhenIdle(text string) Plan {
+	p.Idle = cmp.Or(p.Idle, text)
+	return p
 }
 
 func SortNodes(nodes []*cluster.Node) {

@@ -34,6 +34,8 @@ type State struct {
 	once map[string]bool
 	// Lacking collects what NoteLacking notes; nil collects nothing.
 	Lacking Lacking
+	// Looked counts what the policy reads; nil counts nothing.
+	Looked *Looked
 }
 
 // Remember returns the result of f, and calls it once while a policy runs. f may use only the
@@ -67,7 +69,9 @@ func (s *State) Own(suffix string) string { return OwnName(s.ID, s.Label, suffix
 
 // Members returns the tasks of the job, by id, ended ones included.
 func (s *State) Members() []*cluster.Task {
-	return s.View.Members(cluster.ID{Namespace: s.Namespace, ID: s.Job})
+	tasks := s.View.Members(cluster.ID{Namespace: s.Namespace, ID: s.Job})
+	s.noteLooked(func(l *Looked) { l.Tasks = max(l.Tasks, len(tasks)) })
+	return tasks
 }
 
 // Ended reports whether all tasks of the job have ended.
@@ -82,11 +86,13 @@ func (s *State) Ended() bool {
 
 // Pool returns the cluster-wide resource with a name; nil if there is none.
 func (s *State) Pool(name string) *cluster.Pool {
+	s.noteLooked(func(l *Looked) { l.Pools++ })
 	return s.View.Pool(types.Resolve(s.Namespace, name))
 }
 
 // Reservation returns the reservation with an id and its grant; nil if there is neither.
 func (s *State) Reservation(id string) *cluster.Reservation {
+	s.noteLooked(func(l *Looked) { l.Reservations++ })
 	return s.View.Reservations[cluster.ID{Namespace: s.Namespace, ID: id}]
 }
 
@@ -99,6 +105,7 @@ func (s *State) Nodes() []*cluster.Node {
 		}
 	}
 	SortNodes(out)
+	s.noteLooked(func(l *Looked) { l.Nodes = max(l.Nodes, len(out)) })
 	return out
 }
 
@@ -107,7 +114,9 @@ func (s *State) Referring() map[string]Policy {
 	if s.Registry == nil {
 		s.Registry = registryOf(s.View, s.Kinds)
 	}
-	return s.Registry.from(cluster.ID{Namespace: s.Namespace, ID: s.ID})
+	jobs := s.Registry.from(cluster.ID{Namespace: s.Namespace, ID: s.ID})
+	s.noteLooked(func(l *Looked) { l.Jobs = max(l.Jobs, len(jobs)) })
+	return jobs
 }
 
 // JobTasks returns the tasks of a job, by id, ended ones included.
@@ -145,5 +154,12 @@ func (s *State) SharedPolicy(id string) (Policy, *State) {
 		return nil, nil
 	}
 	made := page.Policies[0]
-	return made, &State{View: s.View, Now: s.Now, Namespace: s.Namespace, ID: id, Label: made.Kind(), Kinds: s.Kinds, Registry: s.Registry, Measured: s.Measured}
+	return made, &State{View: s.View, Now: s.Now, Namespace: s.Namespace, ID: id, Label: made.Kind(), Kinds: s.Kinds, Registry: s.Registry, Measured: s.Measured, Looked: s.Looked}
+}
+
+// noteLooked lets f count what is read now; without a counter it does nothing.
+func (s *State) noteLooked(f func(l *Looked)) {
+	if s.Looked != nil {
+		f(s.Looked)
+	}
 }

@@ -223,11 +223,16 @@ type Leader struct {
 	Holder string
 	// Version is the version of the server, if known.
 	Version string
+	// Address is where the holder of the role policies answers questions about them, and Token lets
+	// its bearer ask. Both are empty if it does not answer.
+	Address, Token string
 }
 
 func (l *Leader) fields(w *wire) {
 	text(w, 2, &l.Holder)
 	text(w, 3, &l.Version)
+	text(w, 4, &l.Address)
+	text(w, 5, &l.Token)
 }
 
 // Cluster identifies the cluster of a store.

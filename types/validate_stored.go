@@ -438,6 +438,8 @@ func (l *Leader) Validate() error {
 	var p problems
 	p.text("holder", l.Holder, MaxText)
 	p.text("version", l.Version, MaxText)
+	p.text("address", l.Address, MaxText)
+	p.text("token", l.Token, MaxText)
 	return p.err()
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/esl/decisions"
 	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
@@ -39,6 +40,8 @@ type Client struct {
 	jobs *esl.Client
 	// measure asks nodes for what they measure, for policies of this program; nil asks none.
 	measure keep.Measure
+	// decided has the decisions of policies of this program; nil in a task.
+	decided *decisions.Log
 	log     *zap.Logger
 	end     func() error
 }
@@ -119,7 +122,7 @@ func outside(store controlplane.Store, namespace string, log *zap.Logger, end fu
 // closes nothing.
 func Over(jobs *esl.Client) *Client {
 	return &Client{
-		namespace: jobs.Namespace(), requests: tasksocket.Direct{Client: jobs.Client}, jobs: jobs, log: zap.NewNop(), end: func() error { return nil },
+		namespace: jobs.Namespace(), requests: tasksocket.Direct{Client: jobs.Client}, jobs: jobs, decided: decisions.New(time.Time{}), log: zap.NewNop(), end: func() error { return nil },
 	}
 }
 

@@ -15,7 +15,7 @@ const leaderTTL = 15 * time.Second
 // Lead runs a function in one process at a time. It waits for the role, runs the function while it
 // holds the role, and starts over when it loses the role. It returns ctx.Err() when ctx is done.
 // The compares passed to run hold while this process leads. A Conflict of run ends only that term.
-func Lead(ctx context.Context, s controlplane.Store, role, holder string, run func(ctx context.Context, guard []controlplane.Compare) error) error {
+func Lead(ctx context.Context, s controlplane.Store, role string, holder *types.Leader, run func(ctx context.Context, guard []controlplane.Compare) error) error {
 	for {
 		err := leadOnce(ctx, s, role, holder, run)
 		switch {
@@ -29,7 +29,7 @@ func Lead(ctx context.Context, s controlplane.Store, role, holder string, run fu
 
 // leadOnce waits for the role, and returns when run has returned or the role is lost: Conflict. It
 // gives the role back only after run has ended, so that two terms never overlap.
-func leadOnce(ctx context.Context, s controlplane.Store, role, holder string, run func(context.Context, []controlplane.Compare) error) error {
+func leadOnce(ctx context.Context, s controlplane.Store, role string, holder *types.Leader, run func(context.Context, []controlplane.Compare) error) error {
 	key := controlplane.LeaderKey(role)
 	hold, giveBack := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveBack()
@@ -38,7 +38,7 @@ func leadOnce(ctx context.Context, s controlplane.Store, role, holder string, ru
 	go func() {
 		defer stop()
 		had := false
-		held <- lease.Hold(hold, s, key, &types.Leader{Holder: holder}, leaderTTL, func(revision int64) {
+		held <- lease.Hold(hold, s, key, holder, leaderTTL, func(revision int64) {
 			switch {
 			case revision != 0:
 				had = true

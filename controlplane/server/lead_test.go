@@ -24,7 +24,7 @@ func TestLeadIsOneAtATime(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() {
-				ended <- Lead(ctx, s, "collector", name, func(ctx context.Context, guard []controlplane.Compare) error {
+				ended <- Lead(ctx, s, "collector", &types.Leader{Holder: name}, func(ctx context.Context, guard []controlplane.Compare) error {
 					if leading.Add(1) > 1 {
 						t.Error("two lead")
 					}
@@ -63,7 +63,7 @@ func TestLeadEndsWithAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		n := 0
-		err := Lead(t.Context(), memstore.New(), "collector", "a", func(context.Context, []controlplane.Compare) error {
+		err := Lead(t.Context(), memstore.New(), "collector", &types.Leader{Holder: "a"}, func(context.Context, []controlplane.Compare) error {
 			if n++; n == 1 {
 				return types.Errorf(types.Conflict, "another process leads")
 			}
@@ -84,7 +84,7 @@ func TestLeadBeginsAgain(t *testing.T) {
 		var guards []int64
 		ended := make(chan error, 1)
 		go func() {
-			ended <- Lead(ctx, s, "collector", "a", func(ctx context.Context, guard []controlplane.Compare) error {
+			ended <- Lead(ctx, s, "collector", &types.Leader{Holder: "a"}, func(ctx context.Context, guard []controlplane.Compare) error {
 				if leading.Add(1) > 1 {
 					t.Error("it is run twice at a time")
 				}

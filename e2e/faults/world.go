@@ -142,7 +142,7 @@ func (w *world) server(name string) {
 		return scheduler.Run(ctx, s, cfg, w.log.Named("scheduler."+name))
 	}})
 	w.launch(&part{name: "collector " + name, run: func(ctx context.Context, s controlplane.Store) error {
-		return server.Lead(ctx, s, "collector", name, func(ctx context.Context, guard []controlplane.Compare) error {
+		return server.Lead(ctx, s, "collector", &types.Leader{Holder: name}, func(ctx context.Context, guard []controlplane.Compare) error {
 			return w.collectAndDrain(ctx, s, name, guard)
 		})
 	}})
@@ -152,7 +152,7 @@ func (w *world) server(name string) {
 		return r.Run(ctx)
 	}})
 	w.launch(&part{name: "policies " + name, run: func(ctx context.Context, s controlplane.Store) error {
-		return server.Lead(ctx, s, "policies", name, func(ctx context.Context, guard []controlplane.Compare) error {
+		return server.Lead(ctx, s, "policies", &types.Leader{Holder: name}, func(ctx context.Context, guard []controlplane.Compare) error {
 			held := make(controlplane.ReadSet)
 			for _, c := range guard {
 				held[c.Key] = c.Revision

@@ -48,12 +48,13 @@ func families() []string {
 // library lists the packages of esl that each package of esl may import.
 func library() map[string][]string {
 	all := map[string][]string{
-		"esl":         {},
-		"esl/taskset": {"esl"},
-		"esl/collect": {},
-		"esl/keep":    {"esl", "esl/collect"},
-		"esl/apply":   {"esl"},
-		"esl/builtin": append([]string{"esl"}, families()...),
+		"esl":           {},
+		"esl/taskset":   {"esl"},
+		"esl/collect":   {},
+		"esl/keep":      {"esl", "esl/collect", "esl/decisions"},
+		"esl/decisions": {"esl"},
+		"esl/apply":     {"esl"},
+		"esl/builtin":   append([]string{"esl"}, families()...),
 	}
 	for _, f := range families() {
 		all[f] = []string{"esl", "esl/taskset"}

@@ -125,10 +125,11 @@ func (p Barrier) Next(s *esl.State) esl.Plan {
 		return plan
 	}
 	there, possible, wanted := p.tally(members)
+	plan.Idle = fmt.Sprintf("%d of %d are there", there, wanted)
 	switch {
 	case there >= wanted:
 		plan.Set = []controlplane.Resource{opened(s, s.Own(""))}
-		plan.Reason = fmt.Sprintf("%d of %d are there", there, wanted)
+		plan.Reason = plan.Idle
 	case there+possible < wanted:
 		var behind []*cluster.Task
 		for _, t := range members {

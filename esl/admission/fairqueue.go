@@ -156,6 +156,7 @@ func (q *flows) tidied(s *esl.State, plan esl.Plan, most int) esl.Plan {
 		l.waiting = append(l.waiting, f.waiting...)
 		l.closing = append(l.closing, f.closing...)
 	}
+	plan.Idle = waitText(l.waiting)
 	closed, again := closeIdle(s, l)
 	for _, name := range taskset.SortedKeys(q.byName) {
 		if f := q.byName[name]; !f.none && q.over(f) {

@@ -65,6 +65,18 @@ func byName(tasks []*cluster.Task) map[string][]*cluster.Task {
 	return out
 }
 
+// waitText says for the log of decisions how many tasks wait for their turn; "" for none.
+func waitText(waiting []unit) string {
+	n := 0
+	for _, u := range waiting {
+		n += len(u)
+	}
+	if n == 0 {
+		return ""
+	}
+	return "the limit is used up, and " + words.Count(n, "task") + " more would begin"
+}
+
 // endWaiting adds the end of waiting tasks to a plan, with a reason, up to maxChanges. It skips
 // tasks that the plan ends already.
 func endWaiting(plan *esl.Plan, tasks []*cluster.Task, reason string) {

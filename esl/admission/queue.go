@@ -110,7 +110,7 @@ func (p Queue) Next(s *esl.State) esl.Plan {
 		return esl.Plan{Set: []controlplane.Resource{want}, Reason: "the queue has another limit"}
 	}
 	if p.Closed {
-		return esl.Plan{}
+		return esl.Plan{Idle: "the queue is closed"}
 	}
 	l := p.line(s)
 	var opened []controlplane.Resource
@@ -128,6 +128,7 @@ func (p Queue) Next(s *esl.State) esl.Plan {
 	closed, again := closeIdle(s, l.gates)
 	opened = append(opened, closed[:min(len(closed), max(0, s.MaxChanges()-len(opened)))]...)
 	plan := esl.Plan{Set: withEnded(opened, l.ended, s.MaxChanges()), Reason: reason, RequeueAfter: again}
+	plan.Idle = waitText(l.waiting)
 	if len(l.waiting) > 0 && len(l.begun) > 0 {
 		plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, time.Unix(0, slices.Min(l.begun)).Add(p.per()))
 	}

@@ -99,20 +99,20 @@ func (p ReserveAhead) Next(s *esl.State) esl.Plan {
 	there := taskset.Locked(r)
 	switch {
 	case err != nil || there && r.Info.V.Policy != s.ID: // a reservation of that name was made by hand
-		return esl.Plan{}
+		return esl.Plan{Idle: "a reservation of its name was made by other means, or its time is wrong"}
 	case !s.Now.Before(end):
 		if there {
 			return esl.Plan{Unreserve: []string{s.ID}, Reason: "its time is over"}
 		}
-		return esl.Plan{}
+		return esl.Plan{Idle: "its time is over"}
 	case there && p.outdated(s, r, at):
 		return esl.Plan{Unreserve: []string{s.ID}, Reason: "it has to be elsewhere, or at another time"}
-	case !there && r != nil && r.Grant.V != nil: // the former one is being released
-		return esl.Plan{RequeueAfter: s.Now.Add(time.Second)}
+	case !there && r != nil && r.Grant.V != nil:
+		return esl.Plan{RequeueAfter: s.Now.Add(time.Second), Idle: "its former reservation is being released"}
 	case !there:
 		on := p.nodes(s, at)
 		if on == nil {
-			return esl.Plan{RequeueAfter: s.Now.Add(again)}
+			return esl.Plan{RequeueAfter: s.Now.Add(again), Idle: "no node is large enough for one of the bundles"}
 		}
 		made := p.reservation(s.Own(""), on, at)
 		made.Policy = s.ID
@@ -123,9 +123,9 @@ func (p ReserveAhead) Next(s *esl.State) esl.Plan {
 		return esl.Plan{Set: []controlplane.Resource{gate(s.Own(""), open)}, Reason: "its time has come", RequeueAfter: end}
 	}
 	if s.Now.Before(at) {
-		return esl.Plan{RequeueAfter: at}
+		return esl.Plan{RequeueAfter: at, Idle: "its time has not come"}
 	}
-	return esl.Plan{RequeueAfter: end}
+	return esl.Plan{RequeueAfter: end, Idle: "it lasts until then"}
 }
 
 // outdated reports whether the reservation must be made again: it is not granted yet, and a node of it

@@ -179,12 +179,16 @@ func (p Gang) Next(s *esl.State) esl.Plan {
 	case taskset.Locked(r) && none:
 		return esl.Plan{Unreserve: []string{id}, Reason: "no member will start again"}
 	case taskset.Locked(r):
-		return p.choose(s, r, plan.RequeueAfter)
+		chosen := p.choose(s, r, plan.RequeueAfter)
+		if taskset.Granted(r) {
+			return chosen
+		}
+		return chosen.WhenIdle("its reservation waits for capacity for all members")
 	case none:
-		return esl.Plan{}
+		return esl.Plan{Idle: "no member will start again"}
 	}
 	if all, until := gathered(members, s.Now); !all && !alone {
-		return esl.Plan{RequeueAfter: until}
+		return esl.Plan{RequeueAfter: until, Idle: "not all members wait yet"}
 	}
 	plan = taskset.LockAgain(s, members, p.unit, p.Loss.LostBundles(), "all members wait for their place again")
 	for i := range plan.Reserve {

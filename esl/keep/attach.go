@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/decisions"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -19,6 +20,8 @@ type Attached struct {
 	*esl.Client
 	// Log is the logger; nil means none.
 	Log *zap.Logger
+	// Decisions gets each decision of its policies; nil means that none is kept.
+	Decisions *decisions.Log
 
 	session *controlplane.Session
 }
@@ -69,7 +72,7 @@ func (a *Attached) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.session.Run(ctx) })
 	g.Go(func() error {
-		return Run(ctx, a.Store(), Options{Kinds: a.Kinds, Namespace: a.Namespace(), Session: a.session.ID, Log: a.Log})
+		return Run(ctx, a.Store(), Options{Kinds: a.Kinds, Namespace: a.Namespace(), Session: a.session.ID, Log: a.Log, Decisions: a.Decisions})
 	})
 	return g.Wait()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/collect"
+	"github.com/escher-sched/escher/esl/decisions"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -48,6 +49,8 @@ type loop struct {
 	busy int
 	// looked is when policies were called last, kept when there last was a policy to run.
 	looked, kept time.Time
+	// changed is the key whose change is being applied; zero means none.
+	changed controlplane.Key
 }
 
 func newLoop(store controlplane.Store, opts Options) *loop {
@@ -223,9 +226,11 @@ func (k *loop) turn(ctx context.Context, p *managedPolicy, now time.Time) {
 	k.turns.at(p, plan.RequeueAfter)
 	if plan.Nothing() {
 		p.rest, p.last = restAfter(time.Since(began)), esl.Plan{}
+		k.decided(p, decisions.Nothing)
 		return
 	}
 	if !p.moved && does(&plan, &p.last) {
+		k.decided(p, decisions.Repeated)
 		return // the same plan was carried out without effect
 	}
 	k.do(ctx, p, plan)
@@ -237,12 +242,16 @@ func (k *loop) ask(p *managedPolicy, now time.Time) (plan esl.Plan, err error) {
 		View: k.view, Now: now, Namespace: p.of.id.Namespace, ID: p.of.id.ID, Job: p.of.job, Label: p.label, Kinds: k.opts.Kinds, Registry: k.book,
 		Ops: k.store.Limits().Ops, Memo: &p.memo, Lacking: make(esl.Lacking), Measured: k.meter.usage,
 	}
+	if k.opts.Decisions != nil {
+		s.Looked = new(esl.Looked)
+	}
 	err = esl.Contain(func() { plan = p.policy.Next(s) })
 	k.lacks(p, s.Lacking)
 	k.measure(p, s)
 	if p.of.job == "" {
 		plan.EndWith(s.Own(""), p.of.id.ID)
 	}
+	k.deciding(p, s, &plan)
 	return plan, err
 }
 
@@ -256,7 +265,7 @@ func (k *loop) do(ctx context.Context, p *managedPolicy, plan esl.Plan) {
 	here := controlplane.ReadSet{controlplane.PoliciesKey(p.of.id.Namespace, p.of.id.ID): p.of.mod}
 	part := part(plan, k.view, p.of.id.Namespace, k.store.Limits().Ops-esl.PlanBase-len(k.opts.Guard))
 	t := transaction(&part, c, k.opts.Guard, here, reads(&part, k.view, p.of.id.Namespace))
-	p.busy, p.moved, p.last = true, false, plan
+	p.busy, p.moved, p.last, p.whole = true, false, plan, does(&part, &plan)
 	k.busy++
 	go func() {
 		var done controlplane.Committed
@@ -297,6 +306,14 @@ func (k *loop) settle(r result) {
 		return
 	}
 	p.after, p.failures, p.retry, p.said = r.revision, 0, time.Time{}, ""
+	outcome := decisions.Partly
+	if p.whole {
+		outcome = decisions.Done
+	}
+	if p.decision != nil {
+		p.decision.Committed = r.revision
+	}
+	k.decided(p, outcome)
 	k.log(p).Info("policy kept", zap.String("reason", p.last.Reason), zap.Int64("revision", r.revision))
 	if !p.gone {
 		k.turns.put(p)
@@ -326,6 +343,7 @@ func (k *loop) fail(p *managedPolicy, err error) {
 	reason := p.last.Reason
 	p.last = esl.Plan{}
 	p.retry = time.Now().Add(pauseAfter(err, p.failures))
+	k.failed(p, err)
 	k.mark(p)
 	says, _, _ := strings.Cut(err.Error(), "\n")
 	if types.Is(err, types.Conflict) || says == p.said {
@@ -333,6 +351,15 @@ func (k *loop) fail(p *managedPolicy, err error) {
 	}
 	p.said = says
 	k.log(p).Warn("policy not kept yet", zap.String("reason", reason), zap.Error(err))
+}
+
+// record adds a decision to the log of decisions.
+func (k *loop) record(id cluster.ID, e decisions.Entry) {
+	if k.opts.Decisions == nil {
+		return
+	}
+	e.Last = time.Now()
+	k.opts.Decisions.Add(id, e)
 }
 
 func (k *loop) log(p *managedPolicy) *zap.Logger {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/decisions"
 )
 
 // managed holds the running policies of one key.
@@ -37,8 +38,9 @@ type managedPolicy struct {
 	queued, busy bool
 	// moved reports whether an object that it may depend on has changed since its last plan.
 	moved bool
-	// last is the plan committed last.
-	last esl.Plan
+	// last is the plan committed last, and whole reports whether all of it was.
+	last  esl.Plan
+	whole bool
 	// after is the revision of that commit: the view must include it before the next call.
 	after int64
 	// rest is the least time to the next call, in proportion to the duration of a last call without
@@ -51,6 +53,9 @@ type managedPolicy struct {
 	failures           int
 	// said is the error logged last.
 	said string
+	// woken is what calls it next. decision is a decision whose outcome is not known yet; nil means none.
+	woken    woken
+	decision *decisions.Entry
 }
 
 // earliest is the earliest time of the next call.

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/heap"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl"
@@ -215,6 +216,8 @@ func (k *loop) measured(a answer) {
 	if !k.meter.take(a) {
 		return
 	}
+	k.changed = controlplane.Key{Kind: measurement, Node: a.node.name}
+	defer func() { k.changed = controlplane.Key{} }()
 	for p, nodes := range k.meter.wants {
 		if nodes[a.node.name] > 0 {
 			k.mark(p)

@@ -10,11 +10,11 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// does reports whether two plans make the same changes. Reason and RequeueAfter do not count.
+// does reports whether two plans make the same changes. Texts and RequeueAfter do not count.
 func does(p *esl.Plan, other *esl.Plan) bool {
 	a, b := *p, *other
 	a.RequeueAfter, b.RequeueAfter = time.Time{}, time.Time{}
-	a.Reason, b.Reason = "", ""
+	a.Reason, b.Reason, a.Idle, b.Idle = "", "", "", ""
 	return reflect.DeepEqual(a, b)
 }
 

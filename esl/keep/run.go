@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/collect"
+	"github.com/escher-sched/escher/esl/decisions"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	Beat func(heard bool)
 	// Log is the logger; nil means none.
 	Log *zap.Logger
+	// Decisions gets each decision of the policies; nil means that none is kept.
+	Decisions *decisions.Log
 }
 
 const (

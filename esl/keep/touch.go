@@ -56,8 +56,11 @@ func (k *loop) change(ctx context.Context, e controlplane.Event) {
 
 // read reads the policies of a key again.
 func (k *loop) read(ctx context.Context, id cluster.ID) {
+	k.changed = controlplane.Key{Kind: controlplane.Policies, Namespace: id.Namespace, ID: id.ID}
 	k.touchShared(id)
+	was := k.items[id]
 	k.drop(id)
+	defer func() { k.gone(was, k.items[id]) }()
 	c := k.view.Policies[id]
 	page := k.book.Set(id, c)
 	if page == nil || !k.opts.mine(id.Namespace, c.V) {
@@ -75,6 +78,7 @@ func (k *loop) read(ctx context.Context, id cluster.ID) {
 		case err != nil && !types.Is(err, types.NotFound):
 			k.opts.Log.Warn("a policy cannot be read: it is not kept",
 				zap.String("namespace", id.Namespace), zap.String("policy", id.ID+"."+page.Labels[i]), zap.Error(err))
+			k.unreadable(id, page.Labels[i], err)
 		case p != nil:
 			item.policies = append(item.policies, p)
 			k.listen(p)
@@ -116,6 +120,8 @@ func (k *loop) drop(id cluster.ID) {
 
 // touch marks the policies that may depend on a changed key.
 func (k *loop) touch(at controlplane.Key) {
+	k.changed = at
+	defer func() { k.changed = controlplane.Key{} }()
 	id := cluster.ID{Namespace: at.Namespace, ID: at.ID}
 	switch at.Kind {
 	case controlplane.Nodes, controlplane.Alive, controlplane.Cordons, controlplane.Devices, controlplane.Namespaces:
@@ -224,6 +230,7 @@ func (k *loop) touchAll() {
 // mark schedules a policy as soon as it may be called.
 func (k *loop) mark(p *managedPolicy) {
 	p.moved = true
+	p.woken.by(k.changed)
 	if !p.gone && !p.busy {
 		k.turns.put(p)
 	}

@@ -90,6 +90,7 @@ func (t *turns) due(now time.Time) {
 	for len(t.later) > 0 && !t.later[0].wake.After(now) {
 		p := t.later[0]
 		t.at(p, time.Time{})
+		p.woken.time = true
 		t.put(p)
 	}
 }

@@ -90,17 +90,17 @@ func (p Preempt) Next(s *esl.State) esl.Plan {
 	}
 	switch {
 	case len(rooms) > 0:
-		return m.goOn(rooms, waiting)
-	case len(free) == 0: // earlier reservations are being released
-		return esl.Plan{RequeueAfter: s.Now.Add(time.Second)}
+		return m.goOn(rooms, waiting).WhenIdle("evicted tasks are ending, or the freed capacity is being bound")
+	case len(free) == 0:
+		return esl.Plan{RequeueAfter: s.Now.Add(time.Second), Idle: "earlier reservations are being released"}
 	case len(long) == 0:
-		return esl.Plan{RequeueAfter: again}
+		return esl.Plan{RequeueAfter: again, Idle: "no task has waited long enough"}
 	case s.Now.Before(tries.until):
-		return esl.Plan{RequeueAfter: tries.until}
+		return esl.Plan{RequeueAfter: tries.until, Idle: "evicting tasks had no effect: the next try is later"}
 	}
 	plan, _ := m.begin(long, free)
 	plan.RequeueAfter = nextTry(s.Now, long)
-	return plan
+	return plan.WhenIdle("no set of tasks of lower priority would make room by its end")
 }
 
 // making returns the engine for the job: what has a lower priority may be evicted.

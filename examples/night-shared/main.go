@@ -43,7 +43,7 @@ func (p Shift) Next(s *esl.State) esl.Plan {
 	}
 	plan := esl.Plan{RequeueAfter: s.Now.Truncate(time.Hour).Add(time.Hour), Reason: "another hour has begun"}
 	for _, job := range slices.Sorted(maps.Keys(s.Referring())) {
-		name := esl.OwnName(job, "shift", "")
+		name := esl.NameOf(job, p.Kind(), "")
 		pool := s.Pool(name)
 		waits := slices.ContainsFunc(s.JobTasks(job), func(t *cluster.Task) bool { return !t.Phase().Ended() })
 		if waits && (pool == nil || pool.Capacity() != open) && len(plan.Set) < s.MaxChanges() {

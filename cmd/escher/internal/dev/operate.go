@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
+	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
 	"github.com/escher-sched/escher/controlplane/sockets"
 )
 
@@ -30,11 +31,11 @@ func (c *running) operate(context.Context) error {
 		addresses = append(addresses, c.cfg.Ops)
 	}
 	for i, address := range addresses {
-		s, err := ops.New(ops.Config{
-			Address: address, Metrics: c.metrics(), Health: c.health, Logger: c.cfg.Log.Named("ops"),
-			// The memory of the process is for its user alone.
-			Pprof: c.cfg.Pprof && i == 0,
-		})
+		cfg := ops.Config{Address: address, Metrics: c.metrics(), Health: c.health, Logger: c.cfg.Log.Named("ops")}
+		if i == 0 { // the memory of the process, and what policies decide, are for its user alone
+			cfg.Pprof, cfg.Policies = c.cfg.Pprof, policylog.Handler(c.decisions, "")
+		}
+		s, err := ops.New(cfg)
 		if err != nil {
 			return err
 		}

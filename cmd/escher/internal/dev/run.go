@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/esl/decisions"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
@@ -31,7 +33,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	c := &running{cfg: cfg, registry: ops.NewRegistry(), health: new(ops.Health)}
+	c := &running{cfg: cfg, registry: ops.NewRegistry(), health: new(ops.Health), decisions: decisions.New(time.Now())}
 	c.stack = parts.NewStack(ctx, cfg.Log, c.health)
 	c.registry.MustRegister(c.stack.Metrics)
 	defer func() {
@@ -65,6 +67,8 @@ type running struct {
 	// registry has the metrics of all components except etcd, health their pulses.
 	registry *prometheus.Registry
 	health   *ops.Health
+	// decisions are those of policies.
+	decisions *decisions.Log
 	// pulls are those of all nodes.
 	pulls containerd.Pulls
 	// runtimes are those of the nodes.
@@ -152,7 +156,7 @@ func (c *running) containerd(ctx context.Context) error {
 }
 
 func (c *running) server(context.Context) error {
-	return parts.Server{Store: c.store, Placement: c.cfg.Placement, Collect: c.cfg.Collect, Log: c.cfg.Log, Health: c.health, Metrics: c.registry}.Start(c.stack)
+	return parts.Server{Store: c.store, Placement: c.cfg.Placement, Collect: c.cfg.Collect, Decisions: c.decisions, Log: c.cfg.Log, Health: c.health, Metrics: c.registry}.Start(c.stack)
 }
 
 func (c *running) awaitNodes(ctx context.Context) error {

@@ -17,6 +17,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 )
@@ -28,13 +29,15 @@ type Config struct {
 	// Metrics are served at /metrics, Health at /healthz and /readyz.
 	Metrics prometheus.Gatherer
 	Health  *Health
+	// Policies answers requests for the decisions of policies; nil means that none are served.
+	Policies http.Handler
 	// Pprof adds /debug/pprof/, which reveals the memory of the process.
 	Pprof bool
 	// Logger logs problems; nil means none.
 	Logger *zap.Logger
 }
 
-// Server serves /metrics, /healthz and /readyz. It has no access control.
+// Server serves /metrics, /healthz and /readyz without access control.
 type Server struct {
 	cfg      Config
 	listener net.Listener
@@ -58,7 +61,10 @@ func New(cfg Config) (*Server, error) {
 }
 
 // Address returns the address it listens at.
-func (s *Server) Address() string { return s.listener.Addr().String() }
+func (s *Server) Address() string { return s.Addr().String() }
+
+// Addr is Address with the network.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Run serves until ctx is done, and returns nil then. It may be called again, and then listens at
 // the same address.
@@ -77,6 +83,9 @@ func (s *Server) Run(ctx context.Context) error {
 	s.served = true
 	mux := http.NewServeMux()
 	mux.Handle("/", Handler(s.cfg.Metrics, s.cfg.Health))
+	if s.cfg.Policies != nil {
+		mux.Handle(policylog.Pattern, s.cfg.Policies)
+	}
 	if s.cfg.Pprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
+	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/e2e/hollow"
@@ -45,7 +46,7 @@ func (m *mortal) Commit(ctx context.Context, txn controlplane.Txn) (controlplane
 	if !ofPolicies(txn) {
 		return m.commit(ctx, txn)
 	}
-	if !slices.ContainsFunc(txn.Compares, func(x controlplane.Compare) bool { return x.Key == controlplane.LeaderKey(policiesRole) }) {
+	if !slices.ContainsFunc(txn.Compares, func(x controlplane.Compare) bool { return x.Key == controlplane.LeaderKey(policylog.Role) }) {
 		m.loose.Add(1)
 	}
 	if m.left.Add(-1) == 0 {

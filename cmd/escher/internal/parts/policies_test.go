@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
+	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
@@ -90,7 +91,7 @@ func TestPoliciesOutliveTheirKeeper(t *testing.T) {
 func leader(t *testing.T, ctx context.Context, c *hollow.Cluster, not string) (name string) {
 	t.Helper()
 	_, err := c.Await(ctx, func(v *cluster.View) bool {
-		l := v.Leaders[policiesRole]
+		l := v.Leaders[policylog.Role]
 		if l == nil || l.V == nil {
 			return false
 		}

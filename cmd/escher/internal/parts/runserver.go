@@ -2,17 +2,21 @@ package parts
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
+	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/esl/collect"
+	"github.com/escher-sched/escher/esl/decisions"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
@@ -62,7 +66,10 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	}
 	p := newProcess(ctx, cfg.Log, cfg.Progress)
 	defer func() { err = errors.Join(EndedBy(ctx, err), p.stack.Unwind()) }()
-	s, err := ops.New(ops.Config{Address: cfg.Ops, Metrics: p.registry, Health: p.health, Pprof: cfg.Pprof, Logger: cfg.Log.Named("ops")})
+	decided, token := decisions.New(time.Now()), rand.Text()
+	s, err := ops.New(ops.Config{
+		Address: cfg.Ops, Metrics: p.registry, Health: p.health, Policies: policylog.Handler(decided, token), Pprof: cfg.Pprof, Logger: cfg.Log.Named("ops"),
+	})
 	if err != nil {
 		return err
 	}
@@ -79,7 +86,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	}
 	err = Server{
 		Store: p.store, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, Collect: cfg.Collect, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota,
-		NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Log: cfg.Log, Health: p.health, Metrics: p.registry,
+		Decisions: decided, Address: policylog.Address(s.Addr(), HostTowards(cfg.Etcd.Endpoints)), Token: token, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Log: cfg.Log, Health: p.health, Metrics: p.registry,
 	}.Start(p.stack)
 	if err != nil {
 		return err

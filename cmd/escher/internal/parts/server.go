@@ -8,12 +8,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
+	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/collect"
+	"github.com/escher-sched/escher/esl/decisions"
 	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/scheduler"
@@ -39,6 +41,11 @@ type Server struct {
 	EtcdQuota int64
 	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
 	NodeTLS *tls.Config
+	// Decisions gets the decisions of policies. Address is where others read them, and Token lets them;
+	// both are empty if others find that otherwise.
+	Decisions      *decisions.Log
+	Address, Token string
+
 	Log     *zap.Logger
 	Health  *ops.Health
 	Metrics prometheus.Registerer
@@ -124,11 +131,11 @@ func (s Server) keep(stack *Stack, store controlplane.Store, epochs *server.Epoc
 			held[x.Key] = x.Revision
 		}
 		return keep.Run(ctx, store, keep.Options{
-			Kinds: builtin.Kinds(), Collect: &s.Collect, Measure: usage.Measured, Guard: held, Beat: beat.Run, Log: s.Log.Named("policies"),
+			Kinds: builtin.Kinds(), Collect: &s.Collect, Measure: usage.Measured, Guard: held, Beat: beat.Run, Log: s.Log.Named("policies"), Decisions: s.Decisions,
 		})
 	}
 	stack.Start("policies", func(ctx context.Context) error {
-		return epochs.During(ctx, func(ctx context.Context) error { return s.lead(ctx, store, policiesRole, keep) })
+		return epochs.During(ctx, func(ctx context.Context) error { return s.lead(ctx, store, policylog.Role, keep) })
 	})
 }
 
@@ -137,7 +144,11 @@ func (s Server) lead(ctx context.Context, store controlplane.Store, role string,
 	if s.Name == "" {
 		return run(ctx, nil)
 	}
-	return server.Lead(ctx, store, role, s.Name, run)
+	holder := &types.Leader{Holder: s.Name, Version: s.Version}
+	if role == policylog.Role {
+		holder.Address, holder.Token = s.Address, s.Token
+	}
+	return server.Lead(ctx, store, role, holder, run)
 }
 
 // policy is that of its garbage collector.
@@ -149,9 +160,5 @@ func (s Server) policy() server.Policy {
 	return p
 }
 
-// collectorRole is the role of one garbage collector and drainer, policiesRole that of one program
-// that runs policies.
-const (
-	collectorRole = "collector"
-	policiesRole  = "policies"
-)
+// collectorRole is the role of one garbage collector and drainer.
+const collectorRole = "collector"

@@ -32,6 +32,7 @@ that jobs share, such as a queue, are declared in a file, with kind: Policy, and
   escher policies kinds           what there is, with its parameters
   escher policies                 what is kept now, as escher policies ls
   escher policies describe team   what it has made, holds, and says of what waits
+  escher policies log team        what it decided lately, and why it did nothing
   escher policies rm nightly      ends a shared one`
 
 // NewPolicies returns the commands about policies.
@@ -44,14 +45,14 @@ func NewPolicies(f *cmdutil.Factory) *cobra.Command {
 		Long:    policiesHelp,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return types.Errorf(types.Invalid, "command: policies %q is unknown: use ls, describe, rm or kinds: escher policies --help", args[0])
+				return types.Errorf(types.Invalid, "command: policies %q is unknown: use ls, describe, log, rm or kinds: escher policies --help", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return listPolicies(cmd.Context(), f, watch) },
 	}
 	cmdutil.AddWatch(cmd, &watch)
-	cmd.AddCommand(newPoliciesList(f), newPoliciesRemove(f), newPoliciesKinds(f))
+	cmd.AddCommand(newPoliciesList(f), newPoliciesLog(f), newPoliciesRemove(f), newPoliciesKinds(f))
 	return cmd
 }
 

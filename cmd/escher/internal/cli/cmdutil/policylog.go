@@ -1,0 +1,42 @@
+package cmdutil
+
+import (
+	"context"
+	"strings"
+
+	"github.com/escher-sched/escher/cmd/escher/internal/dev"
+	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
+	"github.com/escher-sched/escher/controlplane/sockets"
+)
+
+// PolicyLog returns a client of the server that runs policies.
+func (f *Factory) PolicyLog(ctx context.Context) (*policylog.Client, error) {
+	store, err := f.Store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	socket, err := f.opsSocket()
+	if err != nil {
+		return nil, err
+	}
+	return policylog.Find(ctx, store, socket)
+}
+
+// opsSocket returns the socket of the escher dev whose etcd the command uses; "" if it is another
+// cluster.
+func (f *Factory) opsSocket() (string, error) {
+	place, err := f.Place()
+	if err != nil {
+		return "", err
+	}
+	if len(place.Endpoints) == 0 {
+		dir, err := f.Dir()
+		return dir.OpsSocket(), err
+	}
+	// The endpoint that dev prints is a socket below its directory.
+	path, _ := strings.CutSuffix(strings.TrimPrefix(place.Endpoints[0], "unix://"), "/etcd/run/"+sockets.EtcdName)
+	if dir := dev.Dir(path); dir.Endpoint() == place.Endpoints[0] {
+		return dir.OpsSocket(), nil
+	}
+	return "", nil
+}
