@@ -179,11 +179,9 @@ type Status struct {
 	// Reason explains the phase in words, if that is not obvious: what delays the start of a bound
 	// task, or why a running one is unhealthy or was restarted.
 	Reason string
-	// Cause is the reason for programs; empty if it is none of the causes, or if an older
-	// version wrote it.
+	// Cause is the reason for programs; empty if it is none of the causes, or if an older version wrote it.
 	Cause Cause
-	// Image is the image by digest, once a node has resolved it. Every later attempt runs the same
-	// one.
+	// Image is the image by digest, once a node has resolved it. Every later attempt runs the same one.
 	Image string
 	// Restarts is the number of restarts of the process in this attempt.
 	Restarts int
@@ -223,8 +221,7 @@ type Leader struct {
 	Holder string
 	// Version is the version of the server, if known.
 	Version string
-	// Address is where the holder of the role policies answers questions about them, and Token lets
-	// its bearer ask. Both are empty if it does not answer.
+	// Address is where the holder answers questions, and Token lets its bearer ask; "" if it does not.
 	Address, Token string
 }
 

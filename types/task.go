@@ -42,14 +42,12 @@ type Task struct {
 	Stop *Stop
 	// Evict is the number of the attempt to end; the task then waits for its next one.
 	Evict int
-	// EvictGrace is that attempt's time between stop signal and kill; 0 means the grace of its
-	// spec.
+	// EvictGrace is that attempt's time between stop signal and kill; 0 means the grace of its spec.
 	EvictGrace time.Duration
 	// Later has rare changes since the submission; nil means none.
 	Later *Later
-	// Accumulate asks to hold capacity piecemeal on one node as it becomes free, after a long wait.
-	// So small tasks do not starve a large one. A library decides which collects, and where: see
-	// Collect.
+	// Accumulate asks to hold capacity piecemeal on one node as it becomes free, after a long wait. So small
+	// tasks do not starve a large one. A library decides which collects, and where: see Collect.
 	Accumulate bool
 	// Devices restrict the devices of the requests, with any alternative.
 	Devices []DeviceRequest
@@ -175,8 +173,7 @@ const (
 // fenceText is the text form of Fence.
 const fenceText = "fence"
 
-// ParseOnDisconnect parses fence, which is the default, stop or keep. Invalid: the error names the
-// values.
+// ParseOnDisconnect parses fence, which is the default, stop or keep. Invalid: the error names the values.
 func ParseOnDisconnect(s string) (OnDisconnect, error) {
 	switch d := OnDisconnect(s); d {
 	case Fence, StopLost, Keep:
@@ -210,10 +207,9 @@ func (p *Provide) fields(w *wire) {
 // When is the time from which a task provides a resource.
 type When string
 
-// The times. A resource provided when bound or running ends with the binding. One provided when
-// healthy lasts while the task runs and no check fails. One provided on success stays until the
-// application removes it. If its name begins with the id of the task's job and a dot, it ends when
-// all tasks of the job have ended.
+// The times. A resource provided when bound or running ends with the binding. One provided when healthy lasts
+// while the task runs and no check fails. One provided on success stays until the application removes it. If
+// its name begins with the id of the task's job and a dot, it ends when all tasks of the job have ended.
 const (
 	WhenBound     When = "bound"
 	WhenRunning   When = "running"
@@ -357,8 +353,7 @@ func (s *Spec) fields(w *wire) {
 	integer(w, 49, &s.MemoryLimit)
 }
 
-// Restart says when to restart a process that ended by itself, on the same node and in the same
-// attempt.
+// Restart says when to restart a process that ended by itself, on the same node and in the same attempt.
 type Restart struct {
 	// When is RestartOnFailure or RestartAlways.
 	When RestartWhen
@@ -418,8 +413,7 @@ const UnsentWorkdir = WorkdirRepository + "@sha256:00000000000000000000000000000
 type Workdir struct {
 	// Image is the image of its files: WorkdirRepository@sha256:….
 	Image string
-	// Target is the absolute path in the container. It is the working directory unless the spec
-	// has one.
+	// Target is the absolute path in the container. It is the working directory unless the spec has one.
 	Target string
 }
 

@@ -75,7 +75,7 @@ func (f *fullCluster) run(ctx context.Context, servers int) {
 			}
 		}()
 		go func() {
-			err := Lead(ctx, f, "collector", fmt.Sprint("server-", i), func(ctx context.Context, guard []controlplane.Compare) error {
+			err := Lead(ctx, f, "collector", &types.Leader{Holder: fmt.Sprint("server-", i)}, func(ctx context.Context, guard []controlplane.Compare) error {
 				f.leading.Add(1)
 				f.led.Add(1)
 				defer f.leading.Add(-1)
