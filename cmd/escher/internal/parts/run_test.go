@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
+	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/identity"
@@ -64,6 +65,16 @@ func TestServerWaitsForEtcd(t *testing.T) {
 	store := etcdstore.New(srv.Client, etcdstore.StockLimits())
 	if id, err := identity.ClusterID(t.Context(), store); err != nil || id == "" {
 		t.Errorf("the cluster is %q, %v", id, err)
+	}
+	log, err := policylog.Find(t.Context(), store, "")
+	for types.Is(err, types.Unavailable) { // it has no role yet
+		log, err = policylog.Find(t.Context(), store, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page, err := log.Read(t.Context(), "default", "team", 0); err != nil || page.Known || page.Since.IsZero() {
+		t.Errorf("the log of policies: %+v, %v", page, err)
 	}
 	cancel()
 	if err := <-ended; err != nil {
