@@ -106,8 +106,11 @@ func (g *Group) AskAll(name string, amount types.Quantity) {
 
 // History returns the past runs of the i-th task; nil if there are none.
 func (g *Group) History(i int) *types.History {
-	return g.Histories[historyName(&g.Tasks[i], g.Name, g.labels)]
+	return g.Histories[g.HistoryName(i)]
 }
+
+// HistoryName is State.HistoryName for the i-th task.
+func (g *Group) HistoryName(i int) string { return historyName(&g.Tasks[i], g.Name, g.labels) }
 
 // historyName returns the name of the history of a task to submit.
 func historyName(s *controlplane.Submission, job string, labels []types.Label) string {

@@ -53,15 +53,20 @@ func (c *Client) histories(ctx context.Context, job controlplane.Job, policies [
 
 // History returns the past runs of a task, as the server has counted them; nil if there are none.
 func (s *State) History(t *cluster.Task) *types.History {
-	job := ""
-	if j := s.View.Jobs[cluster.ID{Namespace: s.Namespace, ID: t.Info.V.Job}]; j != nil && j.V != nil {
-		job = j.V.Name
-	}
-	full := types.Task{Name: t.Info.V.Name, Job: t.Info.V.Job, Labels: t.Info.V.Labels}
-	if h := s.View.Histories[cluster.ID{Namespace: s.Namespace, ID: history.Name(&full, job)}]; h != nil {
+	if h := s.View.Histories[cluster.ID{Namespace: s.Namespace, ID: s.HistoryName(t)}]; h != nil {
 		return h.V
 	}
 	return nil
+}
+
+// HistoryName returns the name of the history of a task, which tasks of one kind share; "" if it has none.
+func (s *State) HistoryName(t *cluster.Task) string {
+	job := ""
+	if j := s.View.Jobs[cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}]; j != nil && j.V != nil {
+		job = j.V.Name
+	}
+	full := types.Task{Name: t.Info.V.Name, Job: t.Info.V.Job, Labels: t.Info.V.Labels}
+	return history.Name(&full, job)
 }
 
 // originator is a Policy that changes what tasks request, and says where the amounts come from.

@@ -38,8 +38,9 @@ type NodeUsage struct {
 	// one machine, as of escher dev, show the same one. MachineMemory is the memory that it has.
 	Machine       *Used
 	MachineMemory types.Quantity
-	// Attempts are the attempts that ran.
+	// Attempts are the attempts that ran. Steady reports whether the answer before had the same ones.
 	Attempts map[Attempt]*Used
+	Steady   bool
 	// Devices are the devices of the machine with known usage.
 	Devices []measured.Device
 }
@@ -64,6 +65,11 @@ type Used struct {
 	PeakCPU, PeakMemory Peak
 	// Pressure is how long its processes waited for each resource; nil means unknown.
 	Pressure *measured.Pressure
+	// Lost is the part of the time since the answer before in which its processes waited for a processor,
+	// memory or a disk, from 0 to 1: the mean of the time when some waited and the time when all did.
+	// Over is that time; 0 means unknown.
+	Lost float64
+	Over time.Duration
 	// Devices are the devices that an attempt holds.
 	Devices []measured.Device
 }

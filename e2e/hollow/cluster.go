@@ -35,9 +35,11 @@ type Cluster struct {
 
 	mu    sync.Mutex
 	nodes map[string]*machine
-	// uses are the simulated usages of tasks, others the memory of other programs; silent nodes do not
-	// tell theirs.
+	// uses are the simulated usages of tasks, losses says how much of their time they wait, and waits how
+	// much they have; others is the memory of other programs. Silent nodes do not tell theirs.
 	uses   map[cluster.ID]use
+	losses func(task cluster.ID, beside []cluster.ID) float64
+	waits  map[cluster.ID]waits
 	others map[string]int64
 	silent map[string]bool
 	// keeping runs policies, and serving the other parts of a server; nil if they are stopped.
@@ -48,7 +50,7 @@ type Cluster struct {
 // closed.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg = cfg.withDefaults()
-	c := &Cluster{Store: cfg.Store, cfg: cfg, begin: time.Now(), nodes: make(map[string]*machine), uses: make(map[cluster.ID]use), others: make(map[string]int64), silent: make(map[string]bool)}
+	c := &Cluster{Store: cfg.Store, cfg: cfg, begin: time.Now(), nodes: make(map[string]*machine), uses: make(map[cluster.ID]use), others: make(map[string]int64), silent: make(map[string]bool), waits: make(map[cluster.ID]waits)}
 	ctx, c.stop = context.WithCancel(ctx)
 	c.group, c.ctx = errgroup.WithContext(ctx)
 	err := c.start()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/measured"
 )
@@ -15,12 +16,47 @@ type use struct {
 	memory   int64
 }
 
+// waits is how long the processes of a task have waited until a time.
+type waits struct {
+	seconds float64
+	until   time.Time
+}
+
 // SetUse makes the processes of a task use so many thousandths of a core, and bytes of memory, from now
 // on. Other processes use nothing.
 func (c *Cluster) SetUse(ns, task string, milliCPU, memory int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.uses[cluster.ID{Namespace: ns, ID: task}] = use{float64(milliCPU), memory}
+}
+
+// SetLosses makes the processes of each task wait for a processor for a part of the time, from 0 to 1, from
+// now on: that which of returns for the task and the tasks beside it on its node.
+func (c *Cluster) SetLosses(of func(task cluster.ID, beside []cluster.ID) float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.losses = of
+}
+
+// waited returns the pressure of a task until now, and counts the time since the last answer as it is now.
+// The caller holds c.mu.
+func (c *Cluster) waited(task cluster.ID, all []nodeagent.Observed, now time.Time) *measured.Pressure {
+	if c.losses == nil {
+		return nil
+	}
+	var beside []cluster.ID
+	for _, o := range all {
+		if id := (cluster.ID{Namespace: o.Attempt.Namespace, ID: o.Attempt.Task}); o.Running && id != task {
+			beside = append(beside, id)
+		}
+	}
+	w := c.waits[task]
+	if !w.until.IsZero() {
+		w.seconds += now.Sub(w.until).Seconds() * c.losses(task, beside)
+	}
+	w.until = now
+	c.waits[task] = w
+	return &measured.Pressure{CPU: &measured.Stall{SomeSeconds: w.seconds, FullSeconds: w.seconds}}
 }
 
 // Silence makes a node not answer what it uses, or answer again.
@@ -65,7 +101,10 @@ func (c *Cluster) Measured(ctx context.Context, node string, _ time.Time) (measu
 		u := c.uses[cluster.ID{Namespace: o.Attempt.Namespace, ID: o.Attempt.Task}]
 		said.Tasks = append(said.Tasks, measured.Task{
 			Namespace: o.Attempt.Namespace, Task: o.Attempt.Task, Attempt: o.Attempt.Number,
-			Use: measured.Use{At: now, OverSeconds: 1, CPUMilli: &u.milliCPU, MemoryBytes: &u.memory},
+			Use: measured.Use{
+				At: now, OverSeconds: 1, CPUMilli: &u.milliCPU, MemoryBytes: &u.memory,
+				Pressure: c.waited(cluster.ID{Namespace: o.Attempt.Namespace, ID: o.Attempt.Task}, there, now),
+			},
 		})
 	}
 	said.Machine = c.machine(node, now, said.Tasks)

@@ -42,7 +42,7 @@ func rooms() []room {
 // families are the packages of policies below esl. A family knows esl and what tasks have in
 // common, and no other family: policies compose through the resources that tasks request.
 func families() []string {
-	return []string{"esl/admission", "esl/ahead", "esl/estimate", "esl/gang", "esl/lend", "esl/place", "esl/room", "esl/share", "esl/turn"}
+	return []string{"esl/admission", "esl/ahead", "esl/estimate", "esl/gang", "esl/lend", "esl/place", "esl/quiet", "esl/room", "esl/share", "esl/turn"}
 }
 
 // library lists the packages of esl that each package of esl may import.

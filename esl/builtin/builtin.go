@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/esl/lend"
 	"github.com/escher-sched/escher/esl/place"
+	"github.com/escher-sched/escher/esl/quiet"
 	"github.com/escher-sched/escher/esl/room"
 	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/esl/turn"
@@ -43,6 +44,7 @@ func Policies() []esl.Policy {
 		share.FairShare{},
 		ahead.ReserveAhead{},
 		lend.Oversubscribe{},
+		quiet.Quiet{},
 		esl.Use{},
 		admission.Limit{},
 		admission.After{},

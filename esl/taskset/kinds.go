@@ -15,6 +15,7 @@ const (
 	kindObjective      = "objective"
 	kindPack           = "pack"
 	kindQueue          = "queue"
+	kindQuiet          = "quiet"
 	kindSpread         = "spread"
 )
 

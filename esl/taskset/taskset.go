@@ -190,6 +190,8 @@ func steering(s *esl.State, job, id types.ResourceID) int {
 		label = KindElasticBalance // shared
 	case strings.HasSuffix(string(id), "."+kindPack):
 		label = kindPack
+	case strings.HasSuffix(string(id), "."+kindQuiet) || strings.Contains(string(id), "."+kindQuiet+"."):
+		label = kindQuiet
 	case label == esl.FormerLabel(kindObjective):
 		label = kindObjective
 	case label == kindColocate && rest == ColocateWith:
@@ -204,7 +206,7 @@ func steering(s *esl.State, job, id types.ResourceID) int {
 // steerers are the kinds of policies that put a resource where tasks may go now, in the order in
 // which they settle.
 func steerers() []string {
-	return []string{kindColocate, kindBalance, kindSpread, kindApart, KindElasticBalance, kindPack, kindObjective, kindInterleave}
+	return []string{kindQuiet, kindColocate, kindBalance, kindSpread, kindApart, KindElasticBalance, kindPack, kindObjective, kindInterleave}
 }
 
 // Exists reports whether a node has some of an ephemeral resource.

@@ -13,7 +13,7 @@ func runHeadings() []cmdutil.Heading {
 			"reservation", "accumulate", "cpu-burst", "memory-limit", "estimate", "estimate-margin",
 		}},
 		{Title: policyFlags, Flags: []string{
-			"gang", "spread", "queue", "share", "semaphore", "after", "after-each", "at-once", "priority", "preempt", "elastic", "best-effort",
+			"gang", "spread", "queue", "share", "semaphore", "after", "after-each", "at-once", "priority", "preempt", "elastic", "best-effort", "quiet",
 			"pack", "apart", "together", "balance", "colocate-with", "near", "near-wait", "near-step", "prefer", "per-node", "max-skew",
 			"interleave", "on-loss", "shortest", "earliest-deadline", "least-attained", "aging", "stay", "migrate", "policy", "scheduler",
 		}},
