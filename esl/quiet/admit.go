@@ -87,7 +87,9 @@ type option struct {
 	room *esl.Room
 	verdict
 	fits bool
-	load float64
+	// spoils is for how many kinds that are known to suffer the node would no longer be quiet.
+	spoils int
+	load   float64
 }
 
 // options returns all nodes that take tasks, the best for a kind first.
@@ -108,7 +110,7 @@ func (w *world) options(q *queue, rooms []*esl.Room, want map[*site]map[string]t
 				present = append(present, other)
 			}
 		}
-		o := &option{site: x, room: r, verdict: w.judge(x, q.kind, present), load: load(r)}
+		o := &option{site: x, room: r, verdict: w.judge(x, q.kind, present), spoils: w.spoils(q.kind, present), load: load(r)}
 		o.fits = slices.ContainsFunc(set.Shapes, func(s *taskset.Shape) bool { return s.Fits(r) })
 		out = append(out, o)
 	}
@@ -117,9 +119,35 @@ func (w *world) options(q *queue, rooms []*esl.Room, want map[*site]map[string]t
 		no := func(yes bool) int { return 1 - taskset.BoolInt(yes) }
 		mine := func(o *option) int { return no(o.site.open[q.kind] || enemies && o.site.here[q.kind] != nil) }
 		return cmp.Or(cmp.Compare(no(a.fits), no(b.fits)), -cmp.Compare(no(a.trial), no(b.trial)), cmp.Compare(a.cost, b.cost),
-			cmp.Compare(mine(a), mine(b)), cmp.Compare(a.load, b.load))
+			cmp.Compare(a.spoils, b.spoils), cmp.Compare(mine(a), mine(b)), cmp.Compare(a.load, b.load))
 	})
 	return out
+}
+
+// spoils returns for how many kinds, there or not, a node with others is quiet, and with another kind is not.
+// So loud kinds share nodes, and leave others quiet for those that come later.
+func (w *world) spoils(k string, present []string) (n int) {
+	for _, enemies := range w.enemies() {
+		if slices.Contains(enemies, k) && !slices.ContainsFunc(present, func(other string) bool { return slices.Contains(enemies, other) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// enemies returns which kinds are known to slow a kind too much, by that kind.
+func (w *world) enemies() map[string][]string {
+	if w.slowed != nil {
+		return w.slowed
+	}
+	w.slowed = make(map[string][]string)
+	for _, key := range w.parts() {
+		of, other, _ := strings.Cut(key, ".")
+		if e := w.entries[key]; other != alone && other != of && e.n >= enough && e.lost > w.limit {
+			w.slowed[of] = append(w.slowed[of], other)
+		}
+	}
+	return w.slowed
 }
 
 // load is the part of the processors of a node that is in use.
@@ -218,8 +246,8 @@ func (w *world) fewest(q *queue, set taskset.Set, quiet []*option) map[*site]boo
 	return out
 }
 
-// hasEnemies reports whether a kind does not go with another one that is on a node or waits, or whether
-// that is not known.
+// hasEnemies reports whether a kind slows another one too much, there or not, or does not go with one that is
+// on a node or waits, or whether that is not known.
 func (w *world) hasEnemies(k string) bool {
 	all := make(map[string]bool)
 	for _, x := range w.sites {
@@ -231,6 +259,11 @@ func (w *world) hasEnemies(k string) bool {
 		all[other] = all[other] || len(q.tasks) > 0
 	}
 	delete(all, k)
+	for _, enemies := range w.enemies() {
+		if slices.Contains(enemies, k) {
+			return true
+		}
+	}
 	for other := range all {
 		for _, pair := range [][2]string{{k, other}, {other, k}} {
 			if e := w.entry(pair[0], pair[1]); w.guarded[pair[0]] && (e.n < enough || e.lost > w.limit) {

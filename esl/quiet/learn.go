@@ -36,7 +36,7 @@ const (
 	mostParts = 400
 	// round is the least time between two times of learning. A part loses a sample each fade.
 	round = 5 * time.Second
-	fade  = 10 * time.Minute
+	fade  = 30 * time.Minute
 	// soon is how often a node is asked where a pair is not known well, later how often others are.
 	// perSecond bounds how many are asked later.
 	soon, later = 5 * time.Second, 30 * time.Second

@@ -239,6 +239,34 @@ func TestTwoNodes(t *testing.T) {
 	})
 }
 
+// TestLeavesQuiet: kinds that are known to be loud share a node, so that another one is quiet for what comes.
+func TestLeavesQuiet(t *testing.T) {
+	slows := victim()
+	slows["db noisy"] = 0.4
+	run(t, 3, quiet.Quiet{}, slows, func(h *house) {
+		h.meet()
+		full := esltest.Submitted(t, h.jobs, esl.Copies(2, hollow.Task(8000)))
+		esltest.Pass(time.Second)
+		db, noisy := h.submit("db", 1, ""), h.submit("noisy", 1, "tolerant")
+		esltest.Pass(time.Minute)
+		h.stop(db, noisy, full)
+		esltest.Pass(time.Second)
+		noisy, loud := h.submit("noisy", 2, "tolerant"), h.submit("loud", 2, "tolerant")
+		esltest.Pass(10 * time.Second)
+		h.wantRunning(noisy, 2, "alone")
+		h.wantRunning(loud, 2, "with noisy")
+		if a, b := h.nodes(noisy), h.nodes(loud); len(a) != 1 || !slices.Equal(a, b) {
+			t.Errorf("noisy is on %v, loud on %v", a, b)
+		}
+		db = h.submit("db", 6, "")
+		esltest.Pass(10 * time.Second)
+		h.wantRunning(db, 6, "on the rest")
+		if slices.Contains(h.nodes(db), h.nodes(loud)[0]) {
+			t.Errorf("db is on %v, loud on %v", h.nodes(db), h.nodes(loud))
+		}
+	})
+}
+
 // TestUnknownPairs: an unknown pair is tried by one task on one node, and the rest follow when it is known
 // as harmless.
 func TestUnknownPairs(t *testing.T) {
@@ -357,7 +385,7 @@ func TestForgets(t *testing.T) {
 		h.slow(nil)
 		esltest.Pass(5 * time.Minute)
 		h.wantRunning(loud, 0, "soon")
-		esltest.Pass(5 * time.Hour)
+		esltest.Pass(12 * time.Hour)
 		h.wantRunning(db, 1, "later")
 		h.wantRunning(loud, 1, "later")
 		if percent, samples := h.part("db.loud"); percent > 5 || samples < 5 {

@@ -99,6 +99,8 @@ type world struct {
 	entries   map[string]entry
 	togethers map[string]together
 	again     time.Time
+	// slowed is the result of enemies.
+	slowed map[string][]string
 }
 
 // surveyOf reads the view.
