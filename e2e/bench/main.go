@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/e2e/bench/alphazero"
+	"github.com/escher-sched/escher/e2e/bench/interference"
 	"github.com/escher-sched/escher/e2e/bench/interleave"
 	"github.com/escher-sched/escher/e2e/bench/order"
 	"github.com/escher-sched/escher/e2e/bench/oversubscribe"
@@ -59,6 +60,8 @@ func obeyCommand(ctx context.Context, args []string, executable func() (string, 
 		return interleave.RunVirtual(ctx, in, args[1])
 	case len(args) > 0 && args[0] == oversubscribe.WorkCommand:
 		return oversubscribe.Work(ctx, args[1:])
+	case len(args) > 0 && args[0] == interference.CoreCommand:
+		return interference.OnCore(ctx, args[1:])
 	case len(args) == 2 && args[0] == rig.RoleCommand:
 		return rig.RunRole(ctx, args[1], in, out, alphazero.Parts())
 	}

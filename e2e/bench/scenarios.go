@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/e2e/bench/fgd"
 	"github.com/escher-sched/escher/e2e/bench/gang"
 	"github.com/escher-sched/escher/e2e/bench/hfs"
+	"github.com/escher-sched/escher/e2e/bench/interference"
 	"github.com/escher-sched/escher/e2e/bench/interleave"
 	"github.com/escher-sched/escher/e2e/bench/migration"
 	"github.com/escher-sched/escher/e2e/bench/order"
@@ -56,7 +57,7 @@ func scenarios() []rig.Scenario {
 			Full: rig.Size{Nodes: 1, Tasks: 1, Rounds: 15}, Quick: rig.Size{Nodes: 1, Tasks: 1, Rounds: 5}, Run: runIdle},
 		{Name: "idle-agent", About: "memory and processor time of an agent with a node of its own: alone, and with sleeping containers", Containers: true,
 			Full: rig.Size{Nodes: 1, Tasks: 50, Rounds: 5}, Quick: rig.Size{Nodes: 1, Tasks: 10, Rounds: 1}, Run: runIdleAgent},
-	}, slices.Concat(liveScenarios(), gang.Scenarios(), hfs.Scenarios(), migration.Scenarios(), fgd.Scenarios(), philly.Scenarios(), order.Scenarios(), cost.Scenarios(), estimate.Scenarios(), interleave.Scenarios(), wordcount.Scenarios(), oversubscribe.Scenarios(), alphazero.Scenarios())...)
+	}, slices.Concat(liveScenarios(), gang.Scenarios(), hfs.Scenarios(), migration.Scenarios(), fgd.Scenarios(), philly.Scenarios(), order.Scenarios(), cost.Scenarios(), estimate.Scenarios(), interleave.Scenarios(), wordcount.Scenarios(), oversubscribe.Scenarios(), interference.Scenarios(), alphazero.Scenarios())...)
 }
 
 // liveScenarios are about tasks and schedulers apart from binding speed.
