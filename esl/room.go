@@ -23,6 +23,46 @@ func (s *State) Rooms() []*Room {
 	return rooms
 }
 
+// Seek replaces the calls after every change that a cluster-scoped policy gets otherwise, until its next
+// call. It is then called when its own job changes, when a node joins, leaves or is described anew, when a
+// resource of NoteLacking changes, and when the nodes of x change. Of the policies that want a changed node,
+// the first in rank is called, and the next one only if that leaves room. Without a call of Seek, Next is
+// called after every change.
+func (s *State) Seek(x Seeking) {
+	if s.Sought != nil {
+		*s.Sought = &x
+	}
+}
+
+// SeekEvery undoes Seek: the policy is called after every change.
+func (s *State) SeekEvery() {
+	if s.Sought != nil {
+		*s.Sought = nil
+	}
+}
+
+// Left returns a node as it is stored, less what is promised there to others of at least an order. A
+// promise lapses after a while. So it may delay a task, and never hold it up.
+func (s *State) Left(n *cluster.Node, order int) *Room {
+	r := NewRoom(s.View, n)
+	for _, p := range s.Promised[n.Name] {
+		if p.Order >= order && p.By != (cluster.ID{Namespace: s.Namespace, ID: s.ID}) {
+			p.Holds(&r.Room)
+		}
+	}
+	return r
+}
+
+// LeftRooms returns what is left of the nodes that accept tasks, sorted by name.
+func (s *State) LeftRooms(order int) []*Room {
+	nodes := s.Nodes()
+	rooms := make([]*Room, len(nodes))
+	for i, n := range nodes {
+		rooms[i] = s.Left(n, order)
+	}
+	return rooms
+}
+
 // Clone returns a copy, to try something on.
 func (r *Room) Clone() *Room { return &Room{r.Room.Clone()} }
 

@@ -36,6 +36,10 @@ type State struct {
 	Lacking Lacking
 	// Looked counts what the policy reads; nil counts nothing.
 	Looked *Looked
+	// Sought receives what Seek is given; nil ignores it.
+	Sought **Seeking
+	// Promised is the free capacity that is opened for tasks of others, by node: see Left.
+	Promised map[string][]Promise
 }
 
 // Remember returns the result of f, and calls it once while a policy runs. f may use only the

@@ -40,6 +40,7 @@ type loop struct {
 	telling sync.WaitGroup
 
 	turns       turns
+	seekers     seekers
 	collections collections
 	meter       meter
 
@@ -57,7 +58,7 @@ func newLoop(store controlplane.Store, opts Options) *loop {
 	return &loop{
 		store: store, opts: opts, clients: make(map[string]*controlplane.Client),
 		view: cluster.New(), book: esl.NewRegistry(opts.Kinds), items: make(map[cluster.ID]*managed),
-		collections: newCollections(opts.Collect), meter: newMeter(opts.Measure),
+		seekers: newSeekers(), collections: newCollections(opts.Collect), meter: newMeter(opts.Measure),
 		told: make(map[cluster.ID]string), wide: make(map[*managedPolicy]struct{}), watching: make(listeners), lacked: make(listeners),
 		updates: make(chan update), results: make(chan result), kept: time.Now(),
 	}
@@ -182,10 +183,15 @@ func (k *loop) next() (at time.Time, ok bool) {
 		return at, false
 	}
 	soonest := k.looked.Add(keepGap)
-	if k.turns.ready() {
+	offers, lapses := k.seekers.next()
+	if k.turns.ready() || offers {
 		return soonest, true
 	}
-	if at, ok = k.turns.wake(); at.Before(soonest) {
+	at, ok = k.turns.wake()
+	if !lapses.IsZero() && (!ok || lapses.Before(at)) {
+		at, ok = lapses, true
+	}
+	if at.Before(soonest) {
 		at = soonest // bounds a policy that always requeues at once
 	}
 	return at, ok
@@ -194,10 +200,12 @@ func (k *loop) next() (at time.Time, ok bool) {
 // look calls every policy whose turn it is.
 func (k *loop) look(ctx context.Context, now time.Time) {
 	k.turns.due(now)
-	for k.busy < keepAtOnce {
+	k.seekers.lapse(now)
+	for k.busy < keepAtOnce && time.Since(now) < keepRound {
 		p := k.turns.take()
 		if p == nil {
-			break
+			k.offer(ctx, now)
+			return
 		}
 		k.turn(ctx, p, now)
 	}
@@ -219,6 +227,7 @@ func (k *loop) turn(ctx context.Context, p *managedPolicy, now time.Time) {
 	began := time.Now()
 	plan, err := k.ask(p, now)
 	p.rest = 0
+	k.seek(p, &plan, now)
 	if err != nil {
 		k.fail(p, err)
 		return
@@ -241,11 +250,15 @@ func (k *loop) ask(p *managedPolicy, now time.Time) (plan esl.Plan, err error) {
 	s := &esl.State{
 		View: k.view, Now: now, Namespace: p.of.id.Namespace, ID: p.of.id.ID, Job: p.of.job, Label: p.label, Kinds: k.opts.Kinds, Registry: k.book,
 		Ops: k.store.Limits().Ops, Memo: &p.memo, Lacking: make(esl.Lacking), Measured: k.meter.usage,
+		Sought: &p.sought, Promised: k.seekers.promised,
 	}
 	if k.opts.Decisions != nil {
 		s.Looked = new(esl.Looked)
 	}
-	err = esl.Contain(func() { plan = p.policy.Next(s) })
+	p.sought = nil
+	if err = esl.Contain(func() { plan = p.policy.Next(s) }); err != nil {
+		p.sought = nil
+	}
 	k.lacks(p, s.Lacking)
 	k.measure(p, s)
 	if p.of.job == "" {

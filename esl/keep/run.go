@@ -43,6 +43,8 @@ const (
 	// keepGap is the least time between two rounds of calls: one round handles all changes
 	// meanwhile.
 	keepGap = 20 * time.Millisecond
+	// keepRound is about how long a round of calls takes at most: changes are applied between rounds.
+	keepRound = 50 * time.Millisecond
 	// keepBeat is the longest time between two runs of the loop.
 	keepBeat = 5 * time.Second
 	// keepAtOnce bounds the plans being committed.

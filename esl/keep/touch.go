@@ -113,6 +113,7 @@ func (k *loop) drop(id cluster.ID) {
 			k.watching.drop(on, p)
 		}
 		k.lacks(p, nil)
+		k.seekers.drop(p)
 		k.meter.want(p, nil, k.looked)
 		k.turns.never(p)
 	}
@@ -133,11 +134,14 @@ func (k *loop) touch(at controlplane.Key) {
 		k.touchJob(id)
 	case controlplane.Reservations, controlplane.Grants:
 		k.touchNamed(id)
+		k.touchReserved(id)
 	case controlplane.Resources, controlplane.Provided:
 		k.touchNamed(cluster.ID{Namespace: at.Namespace, ID: at.Name})
 	case controlplane.Allocated:
 		if at.Name != "" {
 			k.touchNamed(cluster.ID{Namespace: at.Namespace, ID: at.Name})
+		} else {
+			k.touchNode(at.Node)
 		}
 	case controlplane.Bindings, controlplane.Reports:
 		k.touchProvided(at)
@@ -181,6 +185,29 @@ func (k *loop) touchNamed(name cluster.ID) {
 			id := cluster.ID{Namespace: name.Namespace, ID: name.ID[:i]}
 			k.touchItem(id)
 			k.touchShared(id)
+		}
+	}
+}
+
+// touchNode offers a node with other amounts in use, and marks the policies that have opened capacity there.
+func (k *loop) touchNode(node string) {
+	for _, c := range k.seekers.nodeChanged(node) {
+		k.mark(c.by)
+	}
+}
+
+// touchReserved handles a change of a reservation: it may make capacity on nodes for its job.
+func (k *loop) touchReserved(id cluster.ID) {
+	r := k.view.Reservations[id]
+	if r == nil || r.Info.V == nil {
+		return
+	}
+	if r.Info.V.Job != "" {
+		k.touchItem(cluster.ID{Namespace: id.Namespace, ID: r.Info.V.Job})
+	}
+	for _, b := range r.Info.V.Bundles {
+		if b.Node != "" {
+			k.touchNode(b.Node)
 		}
 	}
 }

@@ -58,6 +58,7 @@ func (p Apart) Apply(g *esl.Group) error {
 // Next decides which nodes of each rack or zone waiting tasks may go to.
 func (p Apart) Next(s *esl.State) esl.Plan {
 	if p.In.Or(esl.Node) == esl.Node {
+		s.Seek(esl.Seeking{})
 		return esl.Plan{}
 	}
 	return keepLimits(s, p.In, "tasks are kept apart", p.most)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/match"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
@@ -75,10 +76,48 @@ type assignment struct {
 
 // Next assigns waiting tasks to nodes, in order of priority, age and number.
 func (a Assign) Next(s *esl.State) esl.Plan {
-	if waiting := assignments(s); len(waiting) > 0 {
-		return a.assign(s, waiting, s.Rooms())
+	waiting := assignments(s)
+	if len(waiting) == 0 {
+		s.Seek(esl.Seeking{})
+		return esl.Plan{}
 	}
-	return esl.Plan{}
+	plan := a.assign(s, waiting, s.LeftRooms(waiting[0].task.Info.V.Order()))
+	seek(s, waiting)
+	return plan
+}
+
+// seek notes the nodes that matter: those where a task fits that has no node yet, or one that did not do, and the nodes of the others.
+func seek(s *esl.State, waiting []*assignment) {
+	first := waiting[0].task.Info.V
+	x := esl.Seeking{Order: first.Order(), Since: first.Submitted}
+	want, has := make(map[string][]cluster.Need), make(map[string][][]cluster.Need)
+	for _, w := range waiting {
+		taskset.NoteRequested(s, w.task)
+		ways := taskset.AlternativesOf(s, w.task, w.own).Open
+		switch {
+		case w.held || len(ways) == 0:
+		case w.settled():
+			x.On = append(x.On, w.on[0].Name)
+			has[w.on[0].Name] = append(has[w.on[0].Name], ways[0])
+		default:
+			for _, way := range ways {
+				want[taskset.Signature(way)] = way
+			}
+		}
+	}
+	keys := taskset.SortedKeys(want)
+	x.Like = strings.Join(keys, ";")
+	if len(keys) > 0 {
+		x.Take = func(r *match.Room) bool {
+			return slices.ContainsFunc(keys, func(key string) bool { return r.Put(want[key], 1) > 0 })
+		}
+	}
+	x.Holds = func(r *match.Room) {
+		for _, needs := range has[r.Node.Name] {
+			r.Put(needs, 1)
+		}
+	}
+	s.Seek(x)
 }
 
 // assign assigns waiting tasks to rooms.

@@ -74,6 +74,7 @@ func (p Balance) Next(s *esl.State) esl.Plan {
 		return keepLimits(s, esl.Node, reason, p.most)
 	}
 	l := limitsOf(s, esl.Node)
+	l.tasks.Seek(s, l.name, "", nil)
 	if len(l.tasks.Waiting)+len(l.tasks.Held) == 0 {
 		return esl.Plan{}
 	}

@@ -87,15 +87,28 @@ func (p Colocate) Next(s *esl.State) esl.Plan {
 		return plan
 	}
 	var plan esl.Plan
-	switch {
-	case p.With != "":
+	if p.With != "" {
 		plan = p.follow(s)
-	case len(c.Waiting) > 0:
-		plan = p.choose(s, c)
-		plan.RequeueAfter = c.Next
+	} else {
+		p.seek(s, c)
+		if len(c.Waiting) > 0 {
+			plan = p.choose(s, c)
+			plan.RequeueAfter = c.Next
+		}
 	}
 	takeTurn(s, &plan)
 	return plan
+}
+
+// seek notes that free capacity matters on all nodes, and that the tasks may begin in the open domain.
+func (p Colocate) seek(s *esl.State, c taskset.Set) {
+	opened, id := make(map[string]int), types.Resolve(s.Namespace, s.Own(""))
+	for _, n := range s.View.Nodes {
+		if taskset.Capacity(s, n, id) > 0 {
+			opened[n.Name] = len(c.Waiting)
+		}
+	}
+	c.SeekOn(s, opened, string(p.In.Or(esl.Node)), nil)
 }
 
 // lost ends the other tasks, or their attempts, after one task was lost. It compares attempts: an

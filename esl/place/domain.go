@@ -42,6 +42,7 @@ func domainsOf(s *esl.State, in esl.Domain, id types.ResourceID, c taskset.Set) 
 	})
 	nodes, rooms, parts := make([]*cluster.Node, len(all)), make([]*esl.Room, 0, len(all)), make([]domain, len(all))
 	made := taskset.ReservedFor(s, id.In(s.Namespace))
+	order, _ := c.Rank()
 	var out []*domain
 	for i := 0; i < len(all); {
 		p := &parts[i]
@@ -54,7 +55,7 @@ func domainsOf(s *esl.State, in esl.Domain, id types.ResourceID, c taskset.Set) 
 			if !n.Eligible() {
 				continue
 			}
-			r := esl.NewRoom(s.View, n)
+			r := s.Left(n, order)
 			rooms = append(rooms, r)
 			large = large || slices.ContainsFunc(c.Shapes, func(x *taskset.Shape) bool { return x.EverFits(r) })
 		}

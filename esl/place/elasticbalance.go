@@ -48,7 +48,9 @@ func (p ElasticBalance) Declare(id string) ([]controlplane.Resource, error) {
 // Next sets the limit of each node to one more than the fewest tasks on a node. A node without
 // capacity for a waiting task does not hold up the others.
 func (p ElasticBalance) Next(s *esl.State) esl.Plan {
-	return keepLimits(s, esl.Node, "what each node may have", p.most)
+	plan := keepLimits(s, esl.Node, "what each node may have", p.most)
+	s.SeekEvery() // one policy for all jobs, and the limit follows each node
+	return plan
 }
 
 // most counts the nodes where a waiting task fits or, if there is none or it fits nowhere, all that

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -45,6 +46,7 @@ func limitsFor(s *esl.State, over esl.Domain) *limits {
 func keepLimits(s *esl.State, over esl.Domain, reason string, limit numbers) esl.Plan {
 	l := limitsFor(s, over)
 	plan := esl.Plan{Reason: reason, RequeueAfter: l.tasks.Next}
+	l.tasks.SeekNone(s)
 	switch {
 	case len(l.tasks.Waiting)+len(l.tasks.Held) == 0:
 		return esl.Plan{}
@@ -60,11 +62,29 @@ func keepLimits(s *esl.State, over esl.Domain, reason string, limit numbers) esl
 		l.level(&plan, most[0])
 		return plan
 	}
+	l.seek(most)
 	for i, d := range l.parts {
 		l.set(&plan, l.of(d, most[i]))
 	}
 	takeTurn(s, &plan)
 	return plan
+}
+
+// seek notes that free capacity matters in the domains that may get more tasks than slots are open there.
+func (l *limits) seek(most []int) {
+	short, text := make(map[string]bool), string(l.over)
+	for i, d := range l.parts {
+		open := d.used
+		for _, n := range d.nodes {
+			open += int(max(0, taskset.Capacity(l.s, n, l.id)-n.Used(l.id)) / esl.One)
+		}
+		if open < most[i] {
+			short[d.name] = true
+			text += " " + d.name
+		}
+	}
+	over := l.over
+	l.tasks.Seek(l.s, l.name, text, func(n *cluster.Node) bool { return short[over.Of(n)] })
 }
 
 // opens returns how many more tasks each rack or zone may hold. Single nodes need no Limit.

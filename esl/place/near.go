@@ -121,6 +121,7 @@ func (p Near) Apply(g *esl.Group) error {
 // Next keeps the resource of each rack or zone where the data is, and records copies.
 func (p Near) Next(s *esl.State) esl.Plan {
 	plan := esl.Plan{Reason: "where the data is"}
+	s.Seek(esl.Seeking{}) // it follows its tasks and the data
 	if s.Ended() {
 		return plan
 	}
@@ -142,6 +143,7 @@ func (p Near) Next(s *esl.State) esl.Plan {
 // widen puts a resource of the policy on all nodes of each rack or zone that has the data.
 func (p Near) widen(s *esl.State, plan *esl.Plan, step Step, wanted map[int]string) {
 	for i, data := range wanted {
+		s.NoteLacking(s.Job, types.Resolve(s.Namespace, data))
 		own, _ := p.resource(s.Own, step, i)
 		has := make(map[string]bool)
 		for _, n := range replicasOf(s, data) {
@@ -207,6 +209,7 @@ func (p Near) cache(s *esl.State, plan *esl.Plan) {
 		if i, ok := p.number(s, t); ok && p.Each {
 			data = p.data(i)
 		}
+		s.NoteLacking(s.Job, types.Resolve(s.Namespace, data))
 		if invalidatedAt(s, n, data) >= t.Bindings[0].Info.Create || taskset.Capacity(s, n, types.Resolve(s.Namespace, data)) > 0 {
 			continue
 		}

@@ -53,6 +53,7 @@ func (p Pack) Declare(id string) ([]controlplane.Resource, error) {
 func (p Pack) Next(s *esl.State) esl.Plan {
 	name := s.Own("")
 	c := taskset.Of(s, name)
+	c.Seek(s, name, "", nil)
 	id := types.Resolve(s.Namespace, name)
 	plan := esl.Plan{Reason: "nodes to be filled", RequeueAfter: c.Next}
 	want := p.targets(s, id, c)
@@ -75,7 +76,8 @@ func (p Pack) targets(s *esl.State, id types.ResourceID, c taskset.Set) map[stri
 	for _, node := range collectedFor(s, c, s.Own("")) {
 		want[node] = true // a part of the gang holds capacity there
 	}
-	rooms := s.Rooms()
+	order, _ := c.Rank()
+	rooms := s.LeftRooms(order)
 	if len(c.Waiting) == 0 {
 		rooms = slices.DeleteFunc(rooms, func(r *esl.Room) bool { return r.Node.Used(id) == 0 })
 	}

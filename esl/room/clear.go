@@ -42,6 +42,8 @@ type clearing struct {
 	at    map[string]int // index of the room of each node
 	below int
 	spare time.Duration
+	// spared is when the first task that spare protects may be evicted; zero means that none is protected.
+	spared time.Time
 	// only, unless nil, are the jobs whose tasks may be evicted.
 	only map[string]bool
 	// patient reports whether to wait for leaving tasks, however long that takes.

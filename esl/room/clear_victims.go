@@ -265,7 +265,8 @@ func (c *clearing) stays(t *cluster.Task) bool {
 	if t.Info.V.Job != "" && t.Info.V.Job == c.s.Job && t.ID.Namespace == c.s.Namespace {
 		return true
 	}
-	if ev := t.Info.V.Evict; ev > 0 && ev < t.Status.V.Attempt && c.ran(t) < c.spare {
+	if ev, ran := t.Info.V.Evict, c.ran(t); ev > 0 && ev < t.Status.V.Attempt && ran < c.spare {
+		c.spared = taskset.Earliest(c.spared, c.s.Now.Add(c.spare-ran))
 		return true
 	}
 	p := c.s.View.Policies[cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}]

@@ -165,6 +165,7 @@ func (p Elastic) Next(s *esl.State) esl.Plan {
 	case !over && !locked:
 		return taskset.LockAgain(s, core, func(int) int { return 1 }, types.WaitForNode, "the place of its core was taken away")
 	case !over && !taskset.Granted(r):
+		s.Seek(esl.Seeking{}) // it waits as its reservation does
 		return p.sized(s, esl.Plan{Reason: "its core waits"}, 0)
 	}
 	return p.size(s, more)

@@ -29,6 +29,8 @@ type making struct {
 	victims func(priority int, patient bool) *clearing
 	// tries returns the memory of failures for a job.
 	tries func(job string) *triedInVain
+	// spared is when the first task that is spared for a while may be evicted; zero means that none is.
+	spared time.Time
 }
 
 // policy returns the id of the shared policy whose end deletes the reservations; "" if they end with a job.
@@ -79,6 +81,7 @@ func byWait(all []taskset.Wish, now time.Time, after time.Duration) (long []task
 // has its own reservation and its own victims.
 func (m *making) begin(all []taskset.Wish, free []string) (plan esl.Plan, fits bool) {
 	s, c := m.s, m.victims(all[0].Priority, m.patient(all, m.s.Now))
+	m.spared = c.spared
 	c.begun()
 	hopeless := make(map[string]bool)
 	for _, w := range all {

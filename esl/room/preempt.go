@@ -92,14 +92,21 @@ func (p Preempt) Next(s *esl.State) esl.Plan {
 	case len(rooms) > 0:
 		return m.goOn(rooms, waiting).WhenIdle("evicted tasks are ending, or the freed capacity is being bound")
 	case len(free) == 0:
+		s.Seek(esl.Seeking{})
 		return esl.Plan{RequeueAfter: s.Now.Add(time.Second), Idle: "earlier reservations are being released"}
 	case len(long) == 0:
+		s.Seek(esl.Seeking{})
 		return esl.Plan{RequeueAfter: again, Idle: "no task has waited long enough"}
 	case s.Now.Before(tries.until):
+		s.Seek(esl.Seeking{})
 		return esl.Plan{RequeueAfter: tries.until, Idle: "evicting tasks had no effect: the next try is later"}
 	}
 	plan, _ := m.begin(long, free)
-	plan.RequeueAfter = nextTry(s.Now, long)
+	plan.RequeueAfter = m.nextChange(long)
+	if !again.IsZero() {
+		plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, again)
+	}
+	p.seek(s, long)
 	return plan.WhenIdle("no set of tasks of lower priority would make room by its end")
 }
 

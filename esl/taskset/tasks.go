@@ -100,7 +100,7 @@ func Signature(needs []cluster.Need) string {
 }
 
 // Blocked reports whether a task waits for a resource that is absent or fully used, other than
-// those with the prefix own.
+// those with the prefix own. It passes that one to NoteLacking.
 func Blocked(s *esl.State, t *cluster.Task, own string) bool {
 	prefix := string(types.Resolve(s.Namespace, own)) + "."
 	for _, x := range s.View.Needs(s.Namespace, t.Info.V.Requests, t.Info.V.Devices...) {
@@ -110,9 +110,11 @@ func Blocked(s *esl.State, t *cluster.Task, own string) bool {
 		}
 		if p := s.View.Pool(id); p != nil {
 			if p.Free() < x.Amount {
+				s.NoteLacking(t.Info.V.Job, id)
 				return true
 			}
 		} else if !Exists(s, id) {
+			s.NoteLacking(t.Info.V.Job, id)
 			return true
 		}
 	}
