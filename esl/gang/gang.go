@@ -217,8 +217,8 @@ func (p Gang) of(s *esl.State, members []*cluster.Task) Gang {
 }
 
 // choose chooses a rack or zone where the whole gang fits, or would fit on empty nodes. While the
-// gang waits, choose moves to another one where it fits. It checks less often the longer the gang
-// waits. For a granted gang, the next check is at due.
+// gang waits, choose moves to another one where it fits: it checks when a node changes on which a
+// member fits. For a granted gang, the next check is at due.
 func (p Gang) choose(s *esl.State, r *cluster.Reservation, due time.Time) esl.Plan {
 	if !p.chooses() {
 		return esl.Plan{RequeueAfter: due}
@@ -228,12 +228,15 @@ func (p Gang) choose(s *esl.State, r *cluster.Reservation, due time.Time) esl.Pl
 	if c := s.View.Everywhere[place]; c != nil && c.V.Selector != nil && len(c.V.Selector.Labels) == 1 {
 		now = c.V.Selector.Labels[0].Value
 	}
-	waited := s.Now.Sub(time.Unix(0, r.Info.V.Submitted))
-	again := s.Now.Add(min(max(waited/8, time.Second), 15*time.Second))
+	again := due
 	if taskset.Granted(r) {
-		again, want = due, p.In.Of(s.View.Nodes[r.Grant.V.Nodes[0].Node])
-	} else if want, _, _ = p.room(s, r, now, false); want == "" {
-		want, _, _ = p.room(s, r, now, true)
+		want = p.In.Of(s.View.Nodes[r.Grant.V.Nodes[0].Node])
+	} else {
+		again = s.Now.Add(longestSleep)
+		p.seek(s, r, now)
+		if want, _, _ = p.room(s, r, now, false); want == "" {
+			want, _, _ = p.room(s, r, now, true)
+		}
 	}
 	if want == "" || want == now {
 		return esl.Plan{RequeueAfter: again}

@@ -54,10 +54,9 @@ func (p Preempt) seek(s *esl.State, long []taskset.Wish) {
 			}
 			texts = append(texts, text)
 			for _, b := range slices.Concat(w.Ways...) {
-				needs := slices.Clone(s.View.BundleNeeds(s.Namespace, b.Requests, b.Devices...))
-				noteOthers(s, w.Job, needs)
-				needs = slices.DeleteFunc(needs, func(x cluster.Need) bool { return !x.ID.Physical() })
-				wants = append(wants, want{needs, w.Priority})
+				needs := s.View.BundleNeeds(s.Namespace, b.Requests, b.Devices...)
+				taskset.NoteNeeds(s, w.Job, needs)
+				wants = append(wants, want{taskset.PhysicalNeeds(needs), w.Priority})
 			}
 		}
 	}
@@ -69,16 +68,6 @@ func (p Preempt) seek(s *esl.State, long []taskset.Wish) {
 		})
 	}
 	s.Seek(x)
-}
-
-// noteOthers notes the resources in needs that no node owns: the cluster-wide ones that are short, and
-// the ephemeral ones of nodes.
-func noteOthers(s *esl.State, job string, needs []cluster.Need) {
-	for _, x := range needs {
-		if pool := s.View.Pool(x.ID); pool == nil && !x.ID.Physical() || pool != nil && pool.Free() < x.Amount {
-			s.NoteLacking(job, x.ID)
-		}
-	}
 }
 
 // mayYield reports whether a node has a task of a namespace, of a lower priority and of another job, or

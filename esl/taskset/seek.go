@@ -2,6 +2,7 @@ package taskset
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -86,6 +87,21 @@ func (c Set) noteForeign(s *esl.State) {
 		}
 		NoteRequested(s, t)
 	}
+}
+
+// NoteNeeds notes the resources in needs that no machine has: the cluster-wide ones that are short, and the
+// ephemeral ones of nodes.
+func NoteNeeds(s *esl.State, job string, needs []cluster.Need) {
+	for _, x := range needs {
+		if pool := s.View.Pool(x.ID); pool == nil && !x.ID.Physical() || pool != nil && pool.Free() < x.Amount {
+			s.NoteLacking(job, x.ID)
+		}
+	}
+}
+
+// PhysicalNeeds returns the needs of what machines have.
+func PhysicalNeeds(needs []cluster.Need) []cluster.Need {
+	return slices.DeleteFunc(slices.Clone(needs), func(x cluster.Need) bool { return !x.ID.Physical() })
 }
 
 // NoteRequested notes the ephemeral resources of others that a task requests from a node.
