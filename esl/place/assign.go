@@ -86,7 +86,8 @@ func (a Assign) Next(s *esl.State) esl.Plan {
 	return plan
 }
 
-// seek notes the nodes that matter: those where a task fits that has no node yet, or one that did not do, and the nodes of the others.
+// seek notes the nodes that matter: those where a task fits that has no node yet, or one that did not do,
+// and the nodes of the others.
 func seek(s *esl.State, waiting []*assignment) {
 	first := waiting[0].task.Info.V
 	x := esl.Seeking{Order: first.Order(), Since: first.Submitted}
