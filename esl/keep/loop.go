@@ -197,11 +197,16 @@ func (k *loop) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
+// full reports whether a round that began at now calls no further policy.
+func (k *loop) full(now time.Time) bool {
+	return k.busy >= keepAtOnce || time.Since(now) >= keepRound
+}
+
 // look calls every policy whose turn it is.
 func (k *loop) look(ctx context.Context, now time.Time) {
 	k.turns.due(now)
 	k.seekers.lapse(now)
-	for k.busy < keepAtOnce && time.Since(now) < keepRound {
+	for !k.full(now) {
 		p := k.turns.take()
 		if p == nil {
 			k.offer(ctx, now)

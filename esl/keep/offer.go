@@ -15,7 +15,7 @@ func (k *loop) offer(ctx context.Context, now time.Time) {
 	x := &k.seekers
 	for _, node := range x.nodes() {
 		for {
-			if k.busy >= keepAtOnce || time.Since(now) >= keepRound {
+			if k.full(now) {
 				return
 			}
 			var p *managedPolicy

@@ -30,6 +30,7 @@ func zeros() map[string]string {
 		"preempt after":        `{"after":"0s"}`,
 		"preempt spare":        `{"spare":"0s"}`,
 		"prefer anywhere":      `{"anywhere":"0s","of":[{"rack":"r"}]}`,
+		"quiet wait":           `{"wait":"0s"}`,
 		"semaphore limit":      `{"limit":0}`,
 	}
 }
