@@ -186,7 +186,7 @@ func TestLeastAttainedRemembers(t *testing.T) {
 // and no older one, though the job has collected a node meanwhile.
 func TestLeastAttainedWithinAQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := attaining(t, 3, room.LeastAttained{Threshold: manifest.Duration(100 * time.Hour)})
+		s := attaining(t, 3, room.LeastAttained{Threshold: manifest.Duration(100 * time.Hour), Older: manifest.Wait(time.Hour)})
 		old := s.Submit(nodeFor(9*time.Hour), inLAS())
 		first := s.Submit(nodeFor(20*time.Minute), inLAS())
 		esltest.Statuses(t, s.Jobs, controlplane.UntilRunning, slices.Concat(old.Tasks, first.Tasks)...)
