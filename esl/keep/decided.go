@@ -119,9 +119,10 @@ func (k *loop) decided(p *managedPolicy, outcome decisions.Outcome) {
 	p.decision = nil
 }
 
-// failed records that the last decision was refused, or failed.
+// failed records that the last decision was refused, or failed. Of a policy that has ended since, the
+// end is the last word.
 func (k *loop) failed(p *managedPolicy, err error) {
-	if p.decision == nil {
+	if p.decision == nil || p.gone {
 		return
 	}
 	outcome := decisions.Failed
@@ -140,14 +141,13 @@ func (k *loop) unreadable(id cluster.ID, label string, err error) {
 	k.record(id, decisions.Entry{Policy: label, Revision: k.view.Revision, Outcome: decisions.Unreadable, Error: text})
 }
 
-// gone records the end of those policies of a key that are not among its present ones.
-func (k *loop) gone(was, now *managed) {
+// gone records the end of those policies of a key whose labels it does not have any more.
+func (k *loop) gone(was *managed, stay []string) {
 	if was == nil {
 		return
 	}
 	for _, p := range was.policies {
-		stays := now != nil && slices.ContainsFunc(now.policies, func(other *managedPolicy) bool { return other.label == p.label })
-		if !stays {
+		if !slices.Contains(stay, p.label) {
 			k.record(was.id, decisions.Entry{Policy: p.label, Revision: k.view.Revision, Outcome: decisions.Ended})
 		}
 	}

@@ -60,13 +60,15 @@ func (k *loop) read(ctx context.Context, id cluster.ID) {
 	k.touchShared(id)
 	was := k.items[id]
 	k.drop(id)
-	defer func() { k.gone(was, k.items[id]) }()
+	var stay []string
+	defer func() { k.gone(was, stay) }()
 	c := k.view.Policies[id]
 	page := k.book.Set(id, c)
 	if page == nil || !k.opts.mine(id.Namespace, c.V) {
 		delete(k.told, id)
 		return
 	}
+	stay = page.Labels
 	k.tell(ctx, id, c, page)
 	item := &managed{id: id, job: c.V.Job, session: c.V.Session, mod: c.Mod}
 	for i, policy := range page.Policies {
