@@ -168,7 +168,7 @@ func reorder(c *census) esl.Plan {
 
 // makeRoom evicts tasks of jobs that come after what waits.
 func (p LeastAttained) makeRoom(c *census) (plan esl.Plan) {
-	again := c.inOrder(p.Older.Or(4*time.Hour))
+	again := c.inOrder(p.Older.Or(4 * time.Hour))
 	m, waits := c.making(p.Spare.Or(5*time.Minute)), c.waits
 	for _, r := range c.rooms {
 		m.tries(r.Info.V.Job).note(c.s, r)

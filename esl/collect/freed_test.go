@@ -1,4 +1,4 @@
-package grants_test
+package collect
 
 import (
 	"fmt"
