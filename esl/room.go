@@ -23,11 +23,10 @@ func (s *State) Rooms() []*Room {
 	return rooms
 }
 
-// Seek replaces the calls after every change that a cluster-scoped policy gets otherwise, until its next
-// call. It is then called when its own job changes, when a node joins, leaves or is described anew, when a
-// resource of NoteLacking changes, and when the nodes of x change. Of the policies that want a changed node,
-// the first in rank is called, and the next one only if that leaves room. Without a call of Seek, Next is
-// called after every change.
+// Seek says which changes matter to a cluster-scoped policy until its next call: those of its own job, of
+// the nodes of x, of the set of nodes and their capacity, and of the resources given to NoteLacking. Of the
+// policies that want a changed node, the first in rank is called. The next one is called if there is capacity
+// left. Without a call of Seek, Next is called after every change.
 func (s *State) Seek(x Seeking) {
 	if s.Sought != nil {
 		*s.Sought = &x

@@ -122,8 +122,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestForgottenPolicies forgets the policy that decided least lately, though another one of its job
-// stays; when it decides again, it begins anew.
+// TestForgottenPolicies forgets the policy whose last decision is the oldest, and keeps the others of its
+// job. After another decision, its log has that one alone.
 func TestForgottenPolicies(t *testing.T) {
 	l := decisions.New(time.Time{})
 	add := func(job, policy string) { l.Add(id(job), decisions.Entry{Policy: policy}) }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestLongest: a gang needs its reservation as long as the longest of its members may run, if all have a
-// limit. With members that run again alone nobody knows.
+// limit. The time is unknown if members run again alone.
 func TestLongest(t *testing.T) {
 	const s = time.Second
 	for name, c := range map[string]struct {

@@ -34,13 +34,13 @@ type managedPolicy struct {
 	memo any
 	// lacks is what its last call found lacking.
 	lacks esl.Lacking
-	// seeking says which nodes matter to it, nil if all changes do, or none outside its job, and sought
-	// what its last call noted. group has those alike, claims where it has capacity opened. seen is the count of changes at its last call.
-	seeking *esl.Seeking
-	sought  *esl.Seeking
-	group   *seekGroup
-	claims  map[string]*claim
-	seen    uint64
+	// seeking says which nodes matter to it; nil means that all changes do, or none outside its job.
+	// sought is what its last call noted. group has the policies that seek alike.
+	seeking, sought *esl.Seeking
+	group           *seekGroup
+	// claims are the nodes on which it has opened capacity. seen is the count of changes at its last call.
+	claims map[string]*claim
+	seen   uint64
 	// queued reports whether it is in turns, busy whether a plan of it is being committed.
 	queued, busy bool
 	// moved reports whether an object that it may depend on has changed since its last plan.

@@ -166,7 +166,7 @@ func TestPromiseEnds(t *testing.T) {
 	}
 }
 
-// TestCordonedIsNotOffered calls nobody for capacity that becomes free on a cordoned node.
+// TestCordonedIsNotOffered calls no policy when capacity becomes free on a cordoned node.
 func TestCordonedIsNotOffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := pickyWorld(t, 2, `a {"cpu":4000}`, `b {"cpu":4000}`)

@@ -51,13 +51,20 @@ func (c Set) SeekOn(s *esl.State, opened map[string]int, more string, may func(n
 	var wants []want
 	var like strings.Builder
 	like.WriteString(more)
+	at := make(map[string]int) // the index in wants of each signature
 	for _, shape := range c.Shapes {
 		if shape.Waiting == 0 {
 			continue
 		}
 		for _, way := range shape.Open {
-			wants = append(wants, want{way, shape.Waiting})
-			like.WriteString(";" + Signature(way))
+			signature := Signature(way)
+			i, known := at[signature]
+			if !known {
+				i, at[signature] = len(wants), len(wants)
+				wants = append(wants, want{way: way})
+				like.WriteString(";" + signature)
+			}
+			wants[i].most += shape.Waiting
 		}
 	}
 	x.Like = like.String()

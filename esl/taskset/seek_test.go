@@ -55,6 +55,9 @@ func TestSeekLike(t *testing.T) {
 	if got := like("x", "3 9 2"); got != one {
 		t.Errorf("of another priority and age: %q and %q", got, one)
 	}
+	if got := like("x", "0 1 2", "0 2 2"); got != one {
+		t.Errorf("of two tasks with equal wants: %q and %q", got, one)
+	}
 	for _, other := range []string{like("y", "0 1 2"), like("x", "0 1 3"), like("x", "0 1 2", "0 1 3")} {
 		if other == one {
 			t.Errorf("equal to another: %q", one)

@@ -58,23 +58,14 @@ func run(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
 		return nil, types.Errorf(types.Precondition, "find stress-ng: %w: install it, such as by apt-get install stress-ng", err)
 	}
 	found := make(map[string][]float64)
-	err = rig.WithDirectory(cfg, func(dir string) error {
-		b := &bench{cfg: cfg, work: filepath.Join(dir, "work"), steps: stepsFor(workTakes), stress: stress}
-		if err := os.MkdirAll(b.work, 0o755); err != nil {
+	cfg.Mounts = []string{"/usr"}
+	steps := stepsFor(workTakes)
+	err = rig.WithWork(ctx, cfg, image, func(ctx context.Context, l *rig.Live, work string) error {
+		b := &bench{Live: l, cfg: cfg, jobs: builtin.New(l.Client), work: work, steps: steps, stress: stress}
+		if err := b.jobs.Declare(ctx, policy, quiet.Quiet{}, ""); err != nil {
 			return err
 		}
-		cfg.Mounts = []string{b.work, "/usr"}
-		return rig.WithLive(ctx, cfg, func(ctx context.Context, l *rig.Live) error {
-			b.Live = l
-			if err := b.MakeImage(ctx, image, map[string]string{"/bin/escher-bench": cfg.Self}); err != nil {
-				return err
-			}
-			b.jobs = builtin.New(b.Client)
-			if err := b.jobs.Declare(ctx, policy, quiet.Quiet{}, ""); err != nil {
-				return err
-			}
-			return b.draws(ctx, found)
-		})
+		return b.draws(ctx, found)
 	})
 	if err != nil {
 		return nil, err

@@ -62,19 +62,13 @@ type bench struct {
 func run(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
 	found := make(rig.Samples)
 	found["draw"] = make(map[string][]float64)
-	err := rig.WithDirectory(cfg, func(dir string) error {
-		b := &bench{cfg: cfg, work: filepath.Join(dir, "work"), blocks: blocksFor(batchTakes)}
-		if err := os.MkdirAll(b.work, 0o755); err != nil {
+	blocks := blocksFor(batchTakes)
+	err := rig.WithWork(ctx, cfg, image, func(ctx context.Context, l *rig.Live, work string) error {
+		b := &bench{Live: l, cfg: cfg, jobs: builtin.New(l.Client), work: work, blocks: blocks}
+		if err := b.begin(ctx); err != nil {
 			return err
 		}
-		cfg.Mounts = []string{b.work}
-		return rig.WithLive(ctx, cfg, func(ctx context.Context, l *rig.Live) error {
-			b.Live = l
-			if err := b.begin(ctx); err != nil {
-				return err
-			}
-			return b.draws(ctx, found["draw"])
-		})
+		return b.draws(ctx, found["draw"])
 	})
 	if err != nil {
 		return nil, err
@@ -90,10 +84,6 @@ func run(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
 
 // begin starts the owners, and waits until they have left enough idle for guests to run.
 func (b *bench) begin(ctx context.Context) error {
-	if err := b.MakeImage(ctx, image, map[string]string{"/bin/escher-bench": b.cfg.Self}); err != nil {
-		return err
-	}
-	b.jobs = builtin.New(b.Client)
 	if err := b.jobs.Declare(ctx, policy, lend.Oversubscribe{}, ""); err != nil {
 		return err
 	}

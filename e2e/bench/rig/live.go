@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,6 +51,24 @@ func WithLive(ctx context.Context, cfg Config, f func(context.Context, *Live) er
 			return err
 		}
 		return f(ctx, l)
+	})
+}
+
+// WithWork is WithLive for tasks that write what they have done into a directory, work, which they may
+// mount. The cluster has an image of that name with this program, /bin/escher-bench.
+func WithWork(ctx context.Context, cfg Config, name string, f func(ctx context.Context, l *Live, work string) error) error {
+	return WithDirectory(cfg, func(dir string) error {
+		work := filepath.Join(dir, "work")
+		if err := os.MkdirAll(work, 0o755); err != nil {
+			return err
+		}
+		cfg.Mounts = append(slices.Clip(cfg.Mounts), work)
+		return WithLive(ctx, cfg, func(ctx context.Context, l *Live) error {
+			if err := l.MakeImage(ctx, name, map[string]string{"/bin/escher-bench": cfg.Self}); err != nil {
+				return err
+			}
+			return f(ctx, l, work)
+		})
 	})
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// TestAnswers asks the server without the client: who has no token learns nothing, not even which
-// policies there are, and a page is of one namespace and one name.
+// TestAnswers asks the server without the client. A request without the token gets nothing, not even the
+// names of policies. An answer has the decisions of one policy of one namespace.
 func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		token, given, method, path string

@@ -26,8 +26,8 @@ func path(ns, id string, after int64) string {
 	return "/v1/policies/" + url.PathEscape(ns) + "/" + url.PathEscape(id) + "/log?after=" + strconv.FormatInt(after, 10)
 }
 
-// Handler answers with a page of the log, for requests that carry the token. An empty token means
-// that the listener lets only those connect who may read the log.
+// Handler answers with a page of the log, for requests that carry the token. With an empty
+// token it answers every request: the listener must then admit only users who may read the log.
 func Handler(log *decisions.Log, token string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		page, err := read(log, token, r)
