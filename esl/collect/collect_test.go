@@ -65,6 +65,13 @@ func TestWhoCollects(t *testing.T) {
 				}
 			})
 		}, ""},
+		"not while more of a pool is in use than it has": {func(w *world) {
+			w.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{Capacity: 2})
+			w.put(controlplane.PoolKey("d", "lic"), &types.Allocated{Holds: []types.Holding{{Resource: "d:lic", Amount: 3, Cluster: true}}})
+			w.gang("a", 1, 2, func(r *types.Reservation) {
+				r.Bundles[0].Requests = r.Bundles[0].Requests.Plus(types.NewRequests(map[string]types.Quantity{"lic": 1}))
+			})
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -1,6 +1,7 @@
 package room_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -210,29 +211,38 @@ func TestLeastAttainedWithinAQueue(t *testing.T) {
 }
 
 // TestLeastAttainedEvictsTheYoungest evicts the youngest of the second queue, not the one that has run the
-// shortest since it was evicted.
+// shortest since it was evicted: on a node of its own, and beside the other one.
 func TestLeastAttainedEvictsTheYoungest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := attaining(t, 2, room.LeastAttained{})
-		old := s.Submit(nodeFor(9*time.Hour), inLAS())
-		began(t, s, old.Tasks[0])
-		esltest.Pass(90 * time.Minute)
-		short := s.Submit(esl.Copies(2, hollow.Task(4000, "run", "1m")), gang.Gang{}, inLAS())
-		esltest.Statuses(t, s.Jobs, controlplane.UntilEnded, short.Tasks...)
-		young := s.Submit(nodeFor(9*time.Hour), inLAS())
-		esltest.Statuses(t, s.Jobs, controlplane.UntilRunning, slices.Concat(old.Tasks, young.Tasks)...)
-		esltest.Pass(2 * time.Hour)
-		for i := range 3 {
-			next := s.Submit(nodeFor(10*time.Minute), inLAS())
-			began(t, s, next.Tasks[0])
-			esltest.Statuses(t, s.Jobs, controlplane.UntilEnded, next.Tasks...)
-			esltest.Pass(10 * time.Minute)
-			attempt := func(j controlplane.Launched) int { return s.Snapshot().Task(esltest.IDOf(j.Tasks[0])).Status.V.Attempt }
-			if attempt(old) != 2 || attempt(young) != 2+i {
-				t.Errorf("after %d jobs: the old one is at attempt %d, the young one at %d", i+1, attempt(old), attempt(young))
-			}
+	for nodes, cores := range map[int]int{2: 4, 1: 2} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { evictsTheYoungest(t, nodes, cores) })
+		})
+	}
+}
+
+func evictsTheYoungest(t *testing.T, nodes, cores int) {
+	s := attaining(t, nodes, room.LeastAttained{})
+	submit := func(n int, run string, policies ...esl.Policy) controlplane.Launched {
+		return s.Submit(esl.Copies(n, hollow.Task(1000*cores, "run", run)), append(policies, inLAS())...)
+	}
+	old := submit(1, "9h")
+	began(t, s, old.Tasks[0])
+	esltest.Pass(150 * time.Minute)
+	short := submit(2, "1m", gang.Gang{})
+	esltest.Statuses(t, s.Jobs, controlplane.UntilEnded, short.Tasks...)
+	young := submit(1, "9h")
+	esltest.Statuses(t, s.Jobs, controlplane.UntilRunning, slices.Concat(old.Tasks, young.Tasks)...)
+	esltest.Pass(3 * time.Hour)
+	attempt := func(j controlplane.Launched) int { return s.Snapshot().Task(esltest.IDOf(j.Tasks[0])).Status.V.Attempt }
+	for i := range 3 {
+		next := submit(1, "10m")
+		began(t, s, next.Tasks[0])
+		esltest.Statuses(t, s.Jobs, controlplane.UntilEnded, next.Tasks...)
+		esltest.Pass(10 * time.Minute)
+		if attempt(old) != 2 || attempt(young) != 2+i {
+			t.Errorf("after %d jobs: the old one is at attempt %d, the young one at %d", i+1, attempt(old), attempt(young))
 		}
-	})
+	}
 }
 
 // TestLeastAttainedSpares leaves an evicted task its time before it is evicted again, however many arrive.
