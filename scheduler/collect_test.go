@@ -174,6 +174,33 @@ func TestLendsUntil(t *testing.T) {
 	}
 }
 
+// TestReturnsInOrder: what a transaction returns goes to what waits for it, in the order of the queue, and
+// not to what comes in the same moment.
+func TestReturnsInOrder(t *testing.T) {
+	for name, pool := range map[string]bool{"of a node": false, "of the cluster": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Config{})
+			requests := map[string]types.Quantity{"cpu": 1000}
+			b.node("n1", 1000)
+			if pool {
+				b.put(controlplane.ResourceKey("d", "lic", types.ClusterWide), &types.Resource{Capacity: 1000})
+				requests = map[string]types.Quantity{"lic": 1000}
+			}
+			b.task("hog", requests)
+			b.settle()
+			b.expect("hog", "bound on n1")
+			b.task("first", requests, func(t *types.Task) { t.Priority = 1 })
+			b.settle()
+			b.expect("first", "pending")
+			b.exited("hog")
+			b.task("later", requests, func(t *types.Task) { t.MaxRun = time.Minute })
+			b.settle()
+			b.expect("first", "bound on n1")
+			b.expect("later", "pending")
+		})
+	}
+}
+
 // TestLendsToReservations: a reservation that is needed no longer than the collection is lent uses it, and
 // no other.
 func TestLendsToReservations(t *testing.T) {

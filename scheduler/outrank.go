@@ -273,6 +273,12 @@ func (c *Core) placeOutranking(d *Transaction, x claimant) {
 // wakeOutranking wakes shapes that precede x and may fit with what the draft returns: otherwise x
 // would take it in the same transaction.
 func (c *Core) wakeOutranking(d *Transaction, x claimant) {
+	c.wakeReturned(d, x.Grant.V, func(s *queue.Shape) bool { return x.outrankedBy(s.Head()) })
+}
+
+// wakeReturned wakes shapes that pass may, and may fit with what the draft returns, and with what g holds;
+// nil means nothing. The view shows only after the commit what is returned.
+func (c *Core) wakeReturned(d *Transaction, g *types.Grant, may func(*queue.Shape) bool) {
 	if !d.Returns() {
 		return
 	}
@@ -282,8 +288,8 @@ func (c *Core) wakeOutranking(d *Transaction, x claimant) {
 			continue
 		}
 		var holds []types.Holding
-		if x.Grant.V != nil {
-			holds = x.Grant.V.On(n.Name)
+		if g != nil {
+			holds = g.On(n.Name)
 		}
 		for _, h := range was.Holds {
 			if d.AllocatedOn(n).Of(h.Resource) >= h.Amount {
@@ -291,12 +297,12 @@ func (c *Core) wakeOutranking(d *Transaction, x claimant) {
 			}
 			free, _ := d.Free(n, h.Resource)
 			c.queue.WakeIf(h.Resource, free.Add(grants.HeldOf(holds, h.Resource)), func(s *queue.Shape) bool {
-				return x.outrankedBy(s.Head()) && c.fitsAny(d.Draft, n, s, holds)
+				return may(s) && c.fitsAny(d.Draft, n, s, holds)
 			})
 		}
 	}
 	for p := range d.Draws() {
-		c.queue.WakeIf(p.ID, types.Inf, func(s *queue.Shape) bool { return x.outrankedBy(s.Head()) })
+		c.queue.WakeIf(p.ID, types.Inf, may)
 	}
 }
 

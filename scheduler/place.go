@@ -23,8 +23,14 @@ const (
 )
 
 // placeWaiting fills the draft with waiting entries: in queue order, except for a few placed next
-// to others.
-func (c *Core) placeWaiting(d *Transaction) { c.placeUntil(d, nil) }
+// to others. If some are ready, those are, too, that wait for what the draft returns: otherwise the ready
+// ones would take it, whatever their order.
+func (c *Core) placeWaiting(d *Transaction) {
+	if c.queue.First() != nil {
+		c.wakeReturned(d, nil, func(*queue.Shape) bool { return true })
+	}
+	c.placeUntil(d, nil)
+}
 
 // placeUntil is placeWaiting for the entries before limit; nil means no limit.
 func (c *Core) placeUntil(d *Transaction, limit *queue.Entry) {

@@ -223,10 +223,9 @@ func whatIsWoken() map[string]besideCase {
 				b.settle()
 				b.asking("a: x1", "b: x1")
 				b.settle()
-				b.asking("c: x2")
 				b.exited("hog")
 				b.see()
-				d, res := b.commit() // places c, and returns the holdings of hog
+				d, res := b.commit() // returns the holdings of hog
 				b.done(d, res)
 			},
 			want: "a@n1 b@n1",
