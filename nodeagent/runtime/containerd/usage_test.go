@@ -62,7 +62,8 @@ func testUsageOfMemory(b *bench) {
 	b.must(b.Signal(b.ctx(), c.ID, syscall.SIGKILL))
 	exit, err := b.Wait(b.ctx(), c.ID)
 	b.must(err)
-	if exit.Memory < 24<<20 || exit.Memory > s.Memory.Peak {
+	// What it took after it was last read counts, too.
+	if exit.Memory < 24<<20 || exit.Memory > 40<<20 {
 		b.Errorf("its exit says %d bytes, want 24 MiB", exit.Memory)
 	}
 }
