@@ -220,7 +220,7 @@ func (p After) ends(st standing) bool { return st.failed != "" && p.OnFailure !=
 // Next opens gates whose predecessors have all succeeded, and ends the successors of those that did
 // not.
 func (p After) Next(s *esl.State) esl.Plan {
-	var plan esl.Plan
+	plan := esl.Plan{Idle: "what must end first has not ended, or nothing waits behind it"}
 	members := s.Members()
 	named := byName(members)
 	for _, gate := range p.gatesOf(s) {

@@ -70,7 +70,7 @@ func (p Semaphore) pool(name string) controlplane.Resource {
 func (p Semaphore) Next(s *esl.State) esl.Plan {
 	name := s.Own("")
 	if pool := s.Pool(name); pool != nil && pool.Info.V != nil && pool.Info.V.Capacity == types.Quantity(p.Limit)*esl.One {
-		return esl.Plan{}
+		return esl.Plan{Idle: fmt.Sprintf("there are %d, as declared", p.Limit)}
 	}
 	return esl.Plan{Set: []controlplane.Resource{p.pool(name)}, Reason: fmt.Sprintf("there are %d", p.Limit)}
 }

@@ -126,7 +126,7 @@ func (p Estimate) Apply(g *esl.Group) error {
 
 // Next lets waiting tasks request more that have used up their memory.
 func (p Estimate) Next(s *esl.State) esl.Plan {
-	plan := esl.Plan{Reason: "they have used up their memory"}
+	plan := esl.Plan{Reason: "they have used up their memory", Idle: "no waiting task has used up its memory"}
 	for _, t := range s.Members() {
 		want := grown(t)
 		if want > 0 && len(plan.Request) < taskset.AtOnce {

@@ -46,10 +46,12 @@ type loop struct {
 
 	updates chan update
 	results chan result
-	// busy is the number of plans being committed.
+	// busy is how much the plans count that are being committed.
 	busy int
-	// looked is when policies were called last, kept when there last was a policy to run.
+	// looked is when policies were called last, and gap how long to wait since; kept is when there last
+	// was a policy to run.
 	looked, kept time.Time
+	gap          time.Duration
 	// changed is the key whose change is being applied; zero means none.
 	changed controlplane.Key
 }
@@ -155,6 +157,7 @@ func (k *loop) loop(ctx context.Context) error {
 		case <-due:
 			k.looked = time.Now()
 			k.look(ctx, k.looked)
+			k.gap = min(max(keepSoon, keepShare*time.Since(k.looked)), keepGap)
 		}
 	}
 }
@@ -169,8 +172,8 @@ func (k *loop) idle() bool {
 
 // drain waits for the plans and writes in progress.
 func (k *loop) drain() {
-	for ; k.busy > 0; k.busy-- {
-		<-k.results
+	for k.busy > 0 {
+		k.busy -= (<-k.results).counts
 	}
 	k.collections.drain()
 	k.meter.drain()
@@ -182,7 +185,7 @@ func (k *loop) next() (at time.Time, ok bool) {
 	if !k.synced || k.busy >= keepAtOnce {
 		return at, false
 	}
-	soonest := k.looked.Add(keepGap)
+	soonest := k.looked.Add(k.gap)
 	offers, lapses := k.seekers.next()
 	if k.turns.ready() || offers {
 		return soonest, true
@@ -284,15 +287,24 @@ func (k *loop) do(ctx context.Context, p *managedPolicy, plan esl.Plan) {
 	part := part(plan, k.view, p.of.id.Namespace, k.store.Limits().Ops-esl.PlanBase-len(k.opts.Guard))
 	t := transaction(&part, c, k.opts.Guard, here, reads(&part, k.view, p.of.id.Namespace))
 	p.busy, p.moved, p.last, p.whole = true, false, plan, does(&part, &plan)
-	k.busy++
+	counts := countOf(&part)
+	k.busy += counts
 	go func() {
 		var done controlplane.Committed
 		err := supervise.Contain(func() (err error) {
 			done, err = t.Commit(ctx)
 			return err
 		})
-		k.results <- result{p: p, revision: done.Revision, err: err}
+		k.results <- result{p: p, counts: counts, revision: done.Revision, err: err}
 	}()
+}
+
+// countOf returns as how many plans a plan counts while it is being committed.
+func countOf(p *esl.Plan) int {
+	if len(p.Reserve)+len(p.Unreserve)+len(p.Stop)+len(p.Evict) > 0 {
+		return keepTaking
+	}
+	return 1
 }
 
 func (k *loop) client(ns string) (*controlplane.Client, error) {
@@ -306,9 +318,10 @@ func (k *loop) client(ns string) (*controlplane.Client, error) {
 	return c, err
 }
 
-// result is the outcome of a plan.
+// result is the outcome of a plan, which counted as counts.
 type result struct {
 	p        *managedPolicy
+	counts   int
 	revision int64
 	err      error
 }
@@ -316,7 +329,7 @@ type result struct {
 // settle records the outcome of a plan. The policy is called again, with a view that has the
 // changes, or a little later.
 func (k *loop) settle(r result) {
-	k.busy--
+	k.busy -= r.counts
 	p := r.p
 	p.busy = false
 	if r.err != nil {

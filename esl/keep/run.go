@@ -40,15 +40,18 @@ type Options struct {
 }
 
 const (
-	// keepGap is the least time between two rounds of calls: one round handles all changes
-	// meanwhile.
-	keepGap = 20 * time.Millisecond
+	// keepGap is the least time between two rounds of calls after a long round, and keepSoon after a
+	// short one: one round handles all changes meanwhile.
+	keepGap  = 20 * time.Millisecond
+	keepSoon = 2 * time.Millisecond
 	// keepRound is about how long a round of calls takes at most: changes are applied between rounds.
 	keepRound = 50 * time.Millisecond
 	// keepBeat is the longest time between two runs of the loop.
 	keepBeat = 5 * time.Second
-	// keepAtOnce bounds the plans being committed.
-	keepAtOnce = 16
+	// keepAtOnce bounds the plans being committed. One that takes what others might decide about counts
+	// as keepTaking: too many such plans would be made from one view.
+	keepAtOnce = 128
+	keepTaking = 8
 	// keepIdle is how long the cluster is followed without a policy to run.
 	keepIdle = 30 * time.Second
 )

@@ -221,8 +221,9 @@ func claim(s *esl.State, b *cluster.Binding, l lent, used *esl.Used) types.Quant
 // Without any, it sets what nodes lend to the amount.
 func next(s *esl.State, amount func(usage) types.Quantity) esl.Plan {
 	both, guests := lents(s), hasGuests(s)
-	plan := esl.Plan{Reason: "owners use more, or less, than before"}
+	plan := esl.Plan{Reason: "owners use more, or less, than before", Idle: "no guest waits or runs"}
 	if guests {
+		plan.Idle = "each node lends what its owners leave idle"
 		plan.RequeueAfter = s.Now.Add(calm) // no change tells that an answer has become old
 	}
 	var raise []controlplane.Resource

@@ -59,7 +59,7 @@ func (p Apart) Apply(g *esl.Group) error {
 func (p Apart) Next(s *esl.State) esl.Plan {
 	if p.In.Or(esl.Node) == esl.Node {
 		s.Seek(esl.Seeking{})
-		return esl.Plan{}
+		return esl.Plan{Idle: "each node has the limit since the submission"}
 	}
 	return keepLimits(s, p.In, "tasks are kept apart", p.most)
 }

@@ -79,7 +79,7 @@ func (a Assign) Next(s *esl.State) esl.Plan {
 	waiting := assignments(s)
 	if len(waiting) == 0 {
 		s.Seek(esl.Seeking{})
-		return esl.Plan{}
+		return esl.Plan{Idle: nothingWaits}
 	}
 	plan := a.assign(s, waiting, s.LeftRooms(waiting[0].task.Info.V.Order()))
 	seek(s, waiting)
@@ -123,7 +123,7 @@ func seek(s *esl.State, waiting []*assignment) {
 
 // assign assigns waiting tasks to rooms.
 func (a Assign) assign(s *esl.State, waiting []*assignment, rooms []*esl.Room) esl.Plan {
-	plan := esl.Plan{Reason: "nodes are chosen"}
+	plan := esl.Plan{Reason: "nodes are chosen", Idle: "each waiting task has its node, fits on none, or comes after others"}
 	ahead := a.settle(s, &plan, waiting, rooms)
 	placing := a.Among(rooms)
 	early := 0

@@ -76,9 +76,9 @@ func (p Balance) Next(s *esl.State) esl.Plan {
 	l := limitsOf(s, esl.Node)
 	l.tasks.Seek(s, l.name, "", nil)
 	if len(l.tasks.Waiting)+len(l.tasks.Held) == 0 {
-		return esl.Plan{}
+		return esl.Plan{Idle: nothingWaits}
 	}
-	plan := esl.Plan{Reason: reason, RequeueAfter: l.tasks.Next}
+	plan := esl.Plan{Reason: reason, RequeueAfter: l.tasks.Next, Idle: "the chosen nodes have their share"}
 	share := p.shareOf(l)
 	chosen := p.choose(l, share)
 	open(s, &plan, l.name, share, true, func(n *cluster.Node) bool { return slices.Contains(chosen, n) })

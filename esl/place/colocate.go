@@ -81,7 +81,7 @@ func (p Colocate) suffix() string {
 func (p Colocate) Next(s *esl.State) esl.Plan {
 	c := taskset.Of(s, s.Own(p.suffix()))
 	if len(c.Waiting)+len(c.Held) == 0 && !c.Gang {
-		return esl.Plan{}
+		return esl.Plan{Idle: nothingWaits}
 	}
 	if plan := p.lost(s); !plan.Nothing() {
 		return plan
@@ -149,7 +149,7 @@ func (p Colocate) lost(s *esl.State) esl.Plan {
 func (p Colocate) follow(s *esl.State) esl.Plan {
 	name, in := s.Own(taskset.ColocateWith), p.In.Or(esl.Node)
 	want := p.partnersIn(s)
-	plan := esl.Plan{Reason: p.With + " is elsewhere"}
+	plan := esl.Plan{Reason: p.With + " is elsewhere", Idle: "its tasks may go where " + p.With + " is"}
 	open(s, &plan, name, types.Inf, false, func(n *cluster.Node) bool { return want[in.Of(n)] })
 	return plan
 }
@@ -236,10 +236,12 @@ func (p Colocate) choose(s *esl.State, c taskset.Set) esl.Plan {
 	if at := p.inUse(s, name); at != "" {
 		want = at
 	}
-	if want == "" || is == want {
-		return esl.Plan{}
-	}
-	if is != "" && is != want {
+	switch {
+	case want == "":
+		return esl.Plan{Idle: fmt.Sprintf("no %s has room for them", in)}
+	case is == want:
+		return esl.Plan{Idle: fmt.Sprintf("they go to %s %s", in, is)}
+	case is != "":
 		return p.open(s, is, 0, fmt.Sprintf("no longer on %s %s", in, is))
 	}
 	return p.open(s, want, types.Inf, fmt.Sprintf("together on %s %s", in, want))

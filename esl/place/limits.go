@@ -13,6 +13,9 @@ import (
 	"github.com/escher-sched/escher/types/words"
 )
 
+// nothingWaits is why most policies of this package do nothing.
+const nothingWaits = "no task waits"
+
 // limits is the engine of policies that allow a number of tasks in each domain: apart, spread,
 // balance and elastic-balance. Each task requests one of a resource. A policy chooses the kind of
 // domain and the numbers; the engine sets the capacity of the resource on the nodes.
@@ -45,11 +48,11 @@ func limitsFor(s *esl.State, over esl.Domain) *limits {
 // keepLimits returns the plan that sets the limits of a policy.
 func keepLimits(s *esl.State, over esl.Domain, reason string, limit numbers) esl.Plan {
 	l := limitsFor(s, over)
-	plan := esl.Plan{Reason: reason, RequeueAfter: l.tasks.Next}
+	plan := esl.Plan{Reason: reason, RequeueAfter: l.tasks.Next, Idle: "the limits are as they should be"}
 	l.tasks.SeekNone(s)
 	switch {
 	case len(l.tasks.Waiting)+len(l.tasks.Held) == 0:
-		return esl.Plan{}
+		return esl.Plan{Idle: nothingWaits}
 	case len(l.tasks.Waiting) == 0 && l.over != esl.Node:
 		l.close(&plan)
 		return plan

@@ -120,7 +120,7 @@ func (p Near) Apply(g *esl.Group) error {
 
 // Next keeps the resource of each rack or zone where the data is, and records copies.
 func (p Near) Next(s *esl.State) esl.Plan {
-	plan := esl.Plan{Reason: "where the data is"}
+	plan := esl.Plan{Reason: "where the data is", Idle: "its resources are where the data is"}
 	s.Seek(esl.Seeking{}) // it follows its tasks and the data
 	if s.Ended() {
 		return plan

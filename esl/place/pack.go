@@ -55,7 +55,7 @@ func (p Pack) Next(s *esl.State) esl.Plan {
 	c := taskset.Of(s, name)
 	c.Seek(s, name, "", nil)
 	id := types.Resolve(s.Namespace, name)
-	plan := esl.Plan{Reason: "nodes to be filled", RequeueAfter: c.Next}
+	plan := esl.Plan{Reason: "nodes to be filled", RequeueAfter: c.Next, Idle: "the nodes to be filled are open"}
 	want := p.targets(s, id, c)
 	open(s, &plan, name, types.Inf, false, func(n *cluster.Node) bool { return want[n.Name] })
 	return plan

@@ -293,7 +293,7 @@ func (d *sharing) reserve(r *esl.Room, device string, free types.Quantity) {
 // rotations returns the plan that creates the rotation of each device that several tasks share, one unit
 // for each phase, and removes the others.
 func (d *sharing) rotations() esl.Plan {
-	plan := esl.Plan{Reason: "other tasks share a device"}
+	plan := esl.Plan{Reason: "other tasks share a device", Idle: "each task that waits has its device, or none is free that suits it"}
 	want := make(map[string]map[types.ResourceID]bool)
 	for id, at := range d.devices {
 		if len(at.tasks) < 2 {

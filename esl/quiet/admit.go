@@ -162,7 +162,7 @@ func load(r *esl.Room) float64 {
 
 // admit returns the plan that opens nodes for the kinds that wait, and closes the others.
 func (w *world) admit() esl.Plan {
-	plan := esl.Plan{Reason: "kinds of jobs are kept apart"}
+	plan := esl.Plan{Reason: "kinds of jobs are kept apart", Idle: "each kind that waits may begin where it may, and nothing new is known"}
 	want := make(map[*site]map[string]types.Quantity)
 	queues := slices.SortedFunc(maps.Values(w.queues), func(a, b *queue) int {
 		return cmp.Or(a.since.Compare(b.since), strings.Compare(a.kind, b.kind))

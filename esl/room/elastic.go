@@ -152,7 +152,7 @@ func (p Elastic) parts(s *esl.State) (core, more []*cluster.Task) {
 func (p Elastic) Next(s *esl.State) esl.Plan {
 	core, more := p.parts(s)
 	if len(core)+len(more) == 0 || s.Ended() {
-		return esl.Plan{}
+		return esl.Plan{Idle: allEnded}
 	}
 	r := s.Reservation(s.Own(""))
 	locked := r != nil && r.Info.V != nil
@@ -166,7 +166,7 @@ func (p Elastic) Next(s *esl.State) esl.Plan {
 		return taskset.LockAgain(s, core, func(int) int { return 1 }, types.WaitForNode, "the place of its core was taken away")
 	case !over && !taskset.Granted(r):
 		s.Seek(esl.Seeking{}) // it waits as its reservation does
-		return p.sized(s, esl.Plan{Reason: "its core waits"}, 0)
+		return p.sized(s, esl.Plan{Reason: "its core waits", Idle: "its core waits for room"}, 0)
 	}
 	return p.size(s, more)
 }
@@ -184,14 +184,14 @@ func (p Elastic) size(s *esl.State, more []*cluster.Task) esl.Plan {
 			stay = append(stay, t)
 		}
 	}
-	plan := esl.Plan{Reason: "there may be room"}
+	plan := esl.Plan{Reason: "there may be room", Idle: "as many may run as there are, and nobody waits for what they take"}
 	if len(more) == 0 || taskset.Ended(more) {
 		return plan
 	}
 	evicted, waited, again := p.giveWay(s, stay, more[0].Info.V.Priority)
 	if waited {
 		plan = evictAll(evicted, "")
-		plan.Reason = "others wait for what it takes"
+		plan.Reason, plan.Idle = "others wait for what it takes", "others wait, and no more of it may begin"
 		limit = min(limit, len(stay)-len(plan.Evict))
 	}
 	plan.RequeueAfter = again

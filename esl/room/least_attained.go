@@ -119,7 +119,7 @@ func (p LeastAttained) Next(s *esl.State) esl.Plan {
 			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, p.starves(x, w))
 		}
 	}
-	return plan
+	return plan.WhenIdle("each job is in its queue, and nothing is evicted for what waits")
 }
 
 // starves returns when a job of the second queue of which nothing runs comes to the first again.

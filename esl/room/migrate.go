@@ -38,6 +38,8 @@ const (
 	migrateAnywhere = "anywhere"
 	migrateBack     = "back"
 	migrateBegun    = "begun"
+
+	allEnded = "its tasks have ended"
 )
 
 // migrateTo are the slots of destinations, migrateFrom those of former places. There are two each:
@@ -130,7 +132,7 @@ func (p Migrate) Next(s *esl.State) esl.Plan {
 	m := p.moving(s)
 	switch {
 	case len(live) == 0:
-		return esl.Plan{}
+		return esl.Plan{Idle: allEnded}
 	case m.to != nil && m.closed:
 		return p.leave(s, m, live)
 	case m.to != nil:

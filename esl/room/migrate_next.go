@@ -74,13 +74,13 @@ func (p Migrate) reserve(s *esl.State, plan *esl.Plan, slots [2]string, r types.
 func (p Migrate) begin(s *esl.State, live []*cluster.Task) esl.Plan {
 	for _, t := range live {
 		if t.Phase() != types.Running || taskset.Leaving(t) {
-			return esl.Plan{}
+			return esl.Plan{Idle: "not all of its tasks run"}
 		}
 	}
 	name := s.Own(migrateBegun)
 	if pool := s.Pool(name); pool != nil {
 		if next := time.Unix(int64(pool.Capacity()/esl.One), 0).Add(cmp.Or(time.Duration(p.Pause), time.Minute)); s.Now.Before(next) {
-			return esl.Plan{RequeueAfter: next}
+			return esl.Plan{RequeueAfter: next, Idle: "it rests after its last move"}
 		}
 	}
 	bundles, to := p.better(s, live)
@@ -91,7 +91,7 @@ func (p Migrate) begin(s *esl.State, live []*cluster.Task) esl.Plan {
 		Reason: fmt.Sprintf("all would be on %v", to),
 	}
 	if len(bundles) == 0 || !p.reserve(s, &plan, migrateTo(), reservationOf(s, live[0], bundles)) {
-		return esl.Plan{}
+		return esl.Plan{Idle: "its tasks do not fit on fewer nodes"}
 	}
 	return plan
 }

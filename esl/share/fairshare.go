@@ -304,6 +304,7 @@ func (p FairShare) Next(s *esl.State) esl.Plan {
 	if plan := p.reclaim(c, targets); !plan.Nothing() {
 		return plan
 	}
+	plan.Idle = "the shares are set, and nothing is reclaimed"
 	if slices.ContainsFunc(c.users, func(u *user) bool { return u.unit != nil }) {
 		plan.RequeueAfter = s.Now.Add(time.Second) // for turns, reclaim, and tasks outside the policy
 	}

@@ -18,8 +18,9 @@ import (
 // raise returns the plan that raises the waiting tasks and reservations of a job. level returns how far
 // one is raised now, and in how long that will be more; 0 means never.
 func raise(s *esl.State, reason string, level func(w taskset.Wish) (by int, next time.Duration)) esl.Plan {
-	plan := esl.Plan{Reason: reason}
+	plan := esl.Plan{Reason: reason, Idle: "nothing waits"}
 	for _, w := range waiting(s) {
+		plan.Idle = "what waits has its place in the order"
 		by, next := level(w)
 		if next > 0 {
 			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(next))

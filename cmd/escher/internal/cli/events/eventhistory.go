@@ -24,8 +24,21 @@ type history struct {
 	begins time.Time
 }
 
+// historyTries is how often the history is read, at most: a compaction meanwhile ends a reading.
+const historyTries = 5
+
 // readHistory reads the history in the store, and the earlier past from the statuses of tasks.
-func readHistory(ctx context.Context, client *controlplane.Client, labels *cmdutil.Selection) (*history, error) {
+func readHistory(ctx context.Context, client *controlplane.Client, labels *cmdutil.Selection) (h *history, err error) {
+	for range historyTries {
+		if h, err = readOnce(ctx, client, labels); !types.Is(err, types.Compacted) {
+			return h, err
+		}
+	}
+	return nil, types.Errorf(types.Unavailable, "read the history: it is shortened faster than it is read: try again")
+}
+
+// readOnce is readHistory. After a compaction meanwhile it fails as Compacted.
+func readOnce(ctx context.Context, client *controlplane.Client, labels *cmdutil.Selection) (*history, error) {
 	h := &history{reader: newEventReader(client.Namespace(), labels)}
 	store := client.Store()
 	page, err := store.List(ctx, controlplane.ListOptions{Key: controlplane.EpochKey()})
@@ -48,7 +61,7 @@ func readHistory(ctx context.Context, client *controlplane.Client, labels *cmdut
 }
 
 // oldestRevision finds the oldest revision in the store. After a compaction meanwhile the next step
-// fails as Compacted, and it tries again.
+// fails as Compacted.
 func oldestRevision(ctx context.Context, store controlplane.Store, newest int64) (int64, error) {
 	var failed error
 	n := sort.Search(int(newest), func(i int) bool {
@@ -69,9 +82,6 @@ func (h *history) before(ctx context.Context, client *controlplane.Client) error
 	ns := client.Namespace()
 	for _, kind := range []controlplane.Kind{controlplane.Jobs, controlplane.Tasks, controlplane.Statuses} {
 		kvs, _, err := controlplane.ListAll(ctx, client.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(kind, ns), Revision: h.oldest})
-		if types.Is(err, types.Compacted) {
-			return types.Errorf(types.Unavailable, "read the history: it was shortened meanwhile: try again")
-		}
 		if err != nil {
 			return err
 		}
@@ -112,6 +122,9 @@ func (h *history) since(ctx context.Context, store controlplane.Store) error {
 	ctx, cancel := context.WithTimeout(ctx, historyWait)
 	defer cancel()
 	for batch := range store.Watch(ctx, controlplane.WatchOptions{Prefix: controlplane.Root, From: h.oldest + 1}) {
+		if types.Is(batch.Err, types.Compacted) {
+			return batch.Err
+		}
 		if batch.Err != nil {
 			return types.Errorf(types.Unavailable, "read the history: %w: try again", batch.Err)
 		}
