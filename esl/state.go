@@ -28,8 +28,9 @@ type State struct {
 	Measured map[string]*NodeUsage
 	// Ops is how many operations the store takes at once; 0 means any number.
 	Ops int
-	// Memo stores the result of Remember; nil stores nothing.
-	Memo *any
+	// Memo stores the result of Remember, and Common those of Share; nil stores nothing.
+	Memo   *any
+	Common map[string]any
 	// once stores the results of Once.
 	once map[string]bool
 	// Lacking collects what NoteLacking notes; nil collects nothing.
@@ -54,6 +55,18 @@ func Remember[T any](s *State, f func() T) T {
 	made := f()
 	*s.Memo = made
 	return made
+}
+
+// Share returns the result of f, and calls it once for each key and view, whichever policy asks. f may use
+// only the view.
+func Share[T any](s *State, key string, f func() T) T {
+	known, ok := s.Common[key].(T)
+	if !ok {
+		if known = f(); s.Common != nil {
+			s.Common[key] = known
+		}
+	}
+	return known
 }
 
 // Once returns the result of f, and calls it once for each key in a decision.

@@ -24,6 +24,8 @@ type loop struct {
 	clients map[string]*controlplane.Client
 	view    *cluster.View
 	synced  bool
+	// common is what policies share about the view, until it changes.
+	common map[string]any
 
 	// book has all policies, items those that this loop runs.
 	book  *esl.Registry
@@ -48,7 +50,7 @@ type loop struct {
 	results chan result
 	// busy is how much the plans count that are being committed.
 	busy int
-	// looked is when policies were called last, and gap how long to wait since; kept is when there last
+	// looked is when the last round of calls ended, and gap how long to wait since; kept is when there last
 	// was a policy to run.
 	looked, kept time.Time
 	gap          time.Duration
@@ -61,7 +63,7 @@ func newLoop(store controlplane.Store, opts Options) *loop {
 		store: store, opts: opts, clients: make(map[string]*controlplane.Client),
 		view: cluster.New(), book: esl.NewRegistry(opts.Kinds), items: make(map[cluster.ID]*managed),
 		seekers: newSeekers(), collections: newCollections(opts.Collect), meter: newMeter(opts.Measure),
-		told: make(map[cluster.ID]string), wide: make(map[*managedPolicy]struct{}), watching: make(listeners), lacked: make(listeners),
+		common: make(map[string]any), told: make(map[cluster.ID]string), wide: make(map[*managedPolicy]struct{}), watching: make(listeners), lacked: make(listeners),
 		updates: make(chan update), results: make(chan result), kept: time.Now(),
 	}
 }
@@ -155,9 +157,10 @@ func (k *loop) loop(ctx context.Context) error {
 		case <-beat.C:
 			k.opts.Beat(false)
 		case <-due:
+			began := time.Now()
+			k.look(ctx, began)
 			k.looked = time.Now()
-			k.look(ctx, k.looked)
-			k.gap = min(max(keepSoon, keepShare*time.Since(k.looked)), keepGap)
+			k.gap = min(max(keepSoon, keepShare*k.looked.Sub(began)), keepGap)
 		}
 	}
 }
@@ -195,7 +198,7 @@ func (k *loop) next() (at time.Time, ok bool) {
 		at, ok = lapses, true
 	}
 	if at.Before(soonest) {
-		at = soonest // bounds a policy that always requeues at once
+		at = soonest
 	}
 	return at, ok
 }
@@ -231,7 +234,10 @@ func (k *loop) turn(ctx context.Context, p *managedPolicy, now time.Time) {
 		k.turns.at(p, p.earliest())
 		return
 	}
-	p.asked = now
+	if p.early++; !now.Before(p.asked.Add(p.pace)) {
+		p.early = 0
+	}
+	p.asked, p.own = now, false
 	began := time.Now()
 	plan, err := k.ask(p, now)
 	p.rest = 0
@@ -240,7 +246,11 @@ func (k *loop) turn(ctx context.Context, p *managedPolicy, now time.Time) {
 		k.fail(p, err)
 		return
 	}
-	k.turns.at(p, plan.RequeueAfter)
+	again, least := plan.RequeueAfter, now.Add(keepGap)
+	if !again.IsZero() && again.Before(least) {
+		again = least // bounds a policy that always requeues at once
+	}
+	k.turns.at(p, again)
 	if plan.Nothing() {
 		p.rest, p.last = restAfter(time.Since(began)), esl.Plan{}
 		k.decided(p, decisions.Nothing)
@@ -258,7 +268,7 @@ func (k *loop) ask(p *managedPolicy, now time.Time) (plan esl.Plan, err error) {
 	s := &esl.State{
 		View: k.view, Now: now, Namespace: p.of.id.Namespace, ID: p.of.id.ID, Job: p.of.job, Label: p.label, Kinds: k.opts.Kinds, Registry: k.book,
 		Ops: k.store.Limits().Ops, Memo: &p.memo, Lacking: make(esl.Lacking), Measured: k.meter.usage,
-		Sought: &p.sought, Promised: k.seekers.promised,
+		Sought: &p.sought, Promised: k.seekers.promised, Common: k.common,
 	}
 	if k.opts.Decisions != nil {
 		s.Looked = new(esl.Looked)

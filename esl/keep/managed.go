@@ -58,6 +58,10 @@ type managedPolicy struct {
 	asked, retry, wake time.Time
 	place              int
 	failures           int
+	// own reports whether something of its own job has changed since, and early how often it was called
+	// for that before its pace.
+	own   bool
+	early int
 	// said is the error logged last.
 	said string
 	// woken is what calls it next. decision is a decision whose outcome is not known yet; nil means none.
@@ -65,9 +69,16 @@ type managedPolicy struct {
 	decision *decisions.Entry
 }
 
+// keepEarly is how often changes of its own job do not wait for the pace of a policy, in its time: a
+// submission is some of them.
+const keepEarly = 4
+
 // earliest is the earliest time of the next call.
 func (p *managedPolicy) earliest() time.Time {
 	at, pace := p.retry, max(p.pace, p.rest)
+	if p.own && p.early < keepEarly {
+		pace = p.rest
+	}
 	if next := p.asked.Add(pace); pace > 0 && !p.asked.IsZero() && next.After(at) {
 		at = next
 	}

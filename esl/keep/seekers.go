@@ -20,11 +20,13 @@ const promiseFor = time.Second
 // with capacity opened there are called, and of the others as many as the node has room for.
 type seekers struct {
 	groups map[string]*seekGroup
-	// claims are the nodes on which policies have opened capacity, lapsing the claims in the order in
-	// which their promises end, and promised the promises by node.
-	claims   map[string][]*claim
-	lapsing  []*claim
-	promised map[string][]esl.Promise
+	// claims are the nodes on which policies have opened capacity, and lapsing the claims in the order in
+	// which their promises end.
+	claims  map[string][]*claim
+	lapsing []*claim
+	// promised are the promises by node, one of each job, and promising their claims, in the same order.
+	promised  map[string][]esl.Promise
+	promising map[string][]*claim
 	// clock counts changes of nodes. changed holds the nodes that have not been offered since, and
 	// offers the search that goes on for each of them.
 	clock   uint64
@@ -48,6 +50,9 @@ type claim struct {
 	// gone reports whether the policy has closed it, or its tasks are bound. over reports whether its
 	// promise has lapsed.
 	gone, over bool
+	// at is its place among the claims of the node, and promises that among those with a promise; -1
+	// means that it has none.
+	at, promises int
 }
 
 // offer is the search for policies that want a changed node.
@@ -65,7 +70,7 @@ type offered struct {
 func newSeekers() seekers {
 	return seekers{
 		groups: make(map[string]*seekGroup), claims: make(map[string][]*claim), promised: make(map[string][]esl.Promise),
-		changed: make(map[string]uint64), offers: make(map[string]*offer),
+		promising: make(map[string][]*claim), changed: make(map[string]uint64), offers: make(map[string]*offer),
 	}
 }
 
@@ -138,19 +143,18 @@ func (x *seekers) claim(p *managedPolicy, on []string, holds func(*match.Room), 
 		}
 	}
 	for _, node := range on {
-		if c := p.claims[node]; c != nil {
-			c.holds = holds
-			x.promise(node)
-			continue
+		c := p.claims[node]
+		if c == nil {
+			c = &claim{by: p, node: node, until: now.Add(promiseFor), at: len(x.claims[node]), promises: -1}
+			if p.claims == nil {
+				p.claims = make(map[string]*claim)
+			}
+			p.claims[node] = c
+			x.claims[node] = append(x.claims[node], c)
+			x.lapsing = append(x.lapsing, c)
 		}
-		c := &claim{by: p, node: node, holds: holds, until: now.Add(promiseFor)}
-		if p.claims == nil {
-			p.claims = make(map[string]*claim)
-		}
-		p.claims[node] = c
-		x.claims[node] = append(x.claims[node], c)
-		x.lapsing = append(x.lapsing, c)
-		x.promise(node)
+		c.holds = holds
+		x.promise(c)
 	}
 }
 
@@ -158,11 +162,8 @@ func (x *seekers) claim(p *managedPolicy, on []string, holds func(*match.Room), 
 func (x *seekers) release(c *claim) {
 	c.gone = true
 	delete(c.by.claims, c.node)
-	x.claims[c.node] = slices.DeleteFunc(x.claims[c.node], func(other *claim) bool { return other == c })
-	if len(x.claims[c.node]) == 0 {
-		delete(x.claims, c.node)
-	}
-	x.promise(c.node)
+	drop(x.claims, c.node, c.at, func(moved *claim) { moved.at = c.at })
+	x.retract(c)
 	if !c.over {
 		x.nodeChanged(c.node)
 	}
@@ -176,21 +177,57 @@ func (x *seekers) drop(p *managedPolicy) {
 	}
 }
 
-// promise lists the promises on a node again, one of each job.
-func (x *seekers) promise(node string) {
-	var out []esl.Promise
-	for _, c := range x.claims[node] {
-		if c.over || c.holds == nil || slices.ContainsFunc(out, func(p esl.Promise) bool { return p.By == c.by.of.id }) {
-			continue
-		}
-		order := 0
-		if c.by.seeking != nil {
-			order = c.by.seeking.Order
-		}
-		out = append(out, esl.Promise{By: c.by.of.id, Order: order, Holds: c.holds})
+// drop removes an element of a list of a map. The last one takes its place: moved is told.
+func drop[T any](of map[string][]T, key string, at int, moved func(T)) {
+	list := of[key]
+	last := len(list) - 1
+	list[at] = list[last]
+	moved(list[at])
+	clear(list[last:])
+	if of[key] = list[:last]; last == 0 {
+		delete(of, key)
 	}
-	if x.promised[node] = out; len(out) == 0 {
-		delete(x.promised, node)
+}
+
+// promise makes a claim a promise, or what it holds now, unless another claim of its job is one there.
+func (x *seekers) promise(c *claim) {
+	if c.over || c.holds == nil {
+		return
+	}
+	one := esl.Promise{By: c.by.of.id, Holds: c.holds}
+	if c.by.seeking != nil {
+		one.Order = c.by.seeking.Order
+	}
+	if c.promises >= 0 {
+		x.promised[c.node][c.promises] = one
+		return
+	}
+	for _, p := range c.by.of.policies {
+		if other := p.claims[c.node]; other != nil && other.promises >= 0 {
+			return
+		}
+	}
+	c.promises = len(x.promised[c.node])
+	x.promised[c.node], x.promising[c.node] = append(x.promised[c.node], one), append(x.promising[c.node], c)
+}
+
+// retract ends the promise of a claim. Another claim of the job there takes its place.
+func (x *seekers) retract(c *claim) {
+	at := c.promises
+	if at < 0 {
+		return
+	}
+	c.promises = -1
+	drop(x.promised, c.node, at, func(esl.Promise) {})
+	drop(x.promising, c.node, at, func(moved *claim) {
+		if moved != c {
+			moved.promises = at
+		}
+	})
+	for _, p := range c.by.of.policies {
+		if other := p.claims[c.node]; other != nil && other != c {
+			x.promise(other)
+		}
 	}
 }
 
@@ -202,7 +239,7 @@ func (x *seekers) lapse(now time.Time) {
 		x.lapsing = x.lapsing[1:]
 		if !c.gone {
 			c.over = true
-			x.promise(c.node)
+			x.retract(c)
 			x.nodeChanged(c.node)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 // apply applies an update.
 func (k *loop) apply(ctx context.Context, u controlplane.Update) {
+	clear(k.common)
 	k.synced = k.synced && !u.Synced
 	events := u.Events
 	if u.Has != nil {
@@ -214,10 +215,11 @@ func (k *loop) touchReserved(id cluster.ID) {
 	}
 }
 
-// touchItem marks all policies of a key.
+// touchItem marks all policies of a key, for a change of their own.
 func (k *loop) touchItem(id cluster.ID) {
 	if item := k.items[id]; item != nil {
 		for _, p := range item.policies {
+			p.own = item.job != ""
 			k.mark(p)
 		}
 	}
@@ -251,8 +253,10 @@ func (k *loop) touchWatching(on cluster.ID) {
 }
 
 func (k *loop) touchAll() {
-	for id := range k.items {
-		k.touchItem(id)
+	for _, item := range k.items {
+		for _, p := range item.policies {
+			k.mark(p)
+		}
 	}
 }
 

@@ -172,7 +172,7 @@ func (p Elastic) Next(s *esl.State) esl.Plan {
 }
 
 // size decides how many tasks outside the core run: all or, when other jobs wait, the running ones
-// less those evicted for them.
+// less those evicted for them and, if these others fit nowhere, as many more as fit on what is free.
 func (p Elastic) size(s *esl.State, more []*cluster.Task) esl.Plan {
 	limit := len(more)
 	if p.Max > 0 {
@@ -188,13 +188,17 @@ func (p Elastic) size(s *esl.State, more []*cluster.Task) esl.Plan {
 	if len(more) == 0 || taskset.Ended(more) {
 		return plan
 	}
-	evicted, waited, again := p.giveWay(s, stay, more[0].Info.V.Priority)
-	if waited {
-		plan = evictAll(evicted, "")
+	y := p.giveWay(s, stay, more[0].Info.V.Priority)
+	switch {
+	case y.waited:
+		plan = evictAll(y.evicted, "")
 		plan.Reason, plan.Idle = "others wait for what it takes", "others wait, and no more of it may begin"
 		limit = min(limit, len(stay)-len(plan.Evict))
+	case y.behind:
+		plan.Reason, plan.Idle = "others wait, and do not fit on what is free", "others wait, and no more of it may begin than fits on what is free"
+		limit = min(limit, len(stay)+fitting(s, y.rooms))
 	}
-	plan.RequeueAfter = again
+	plan.RequeueAfter = y.again
 	return p.sized(s, plan, limit)
 }
 

@@ -2,6 +2,8 @@ package room
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 // waiter is a task or reservation that waits for capacity for all of its needs.
 type waiter struct {
 	name     string
+	job      cluster.ID
 	priority int
 	since    int64
 	needs    [][]cluster.Need
@@ -32,10 +35,10 @@ type waiters struct {
 	full bool
 }
 
+// late reports whether one comes too late to be among the first.
+func (w *waiters) late(one *waiter) bool { return w.full && inOrder(&w.all[mostWaiters-1], one) < 0 }
+
 func (w *waiters) add(one waiter) {
-	if w.full && inOrder(w.all[mostWaiters-1], one) < 0 {
-		return
-	}
 	if w.all = append(w.all, one); len(w.all) == 2*mostWaiters {
 		w.all, w.full = w.first(), true
 	}
@@ -43,25 +46,42 @@ func (w *waiters) add(one waiter) {
 
 // first returns the first mostWaiters, in order.
 func (w *waiters) first() []waiter {
-	slices.SortFunc(w.all, inOrder)
+	slices.SortFunc(w.all, func(a, b waiter) int { return inOrder(&a, &b) })
 	return w.all[:min(len(w.all), mostWaiters)]
 }
 
 // inOrder orders waiters by priority, then by age.
-func inOrder(a, b waiter) int {
+func inOrder(a, b *waiter) int {
 	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.since, b.since), strings.Compare(a.name, b.name))
 }
 
+// yielded is how an elastic job gives way.
+type yielded struct {
+	evicted []*victim
+	// waited reports whether a waiter needs capacity that the job holds, or that is free, and behind
+	// whether one fits nowhere yet: it gets what becomes free.
+	waited, behind bool
+	// again is when the next one will have waited long enough; zero means never.
+	again time.Time
+	// rooms are what is left for the job.
+	rooms []*esl.Room
+}
+
+// fitting returns how many more tasks outside the core fit on rooms.
+func fitting(s *esl.State, rooms []*esl.Room) (n int) {
+	taskset.Of(s, s.Own(elasticMore)).Put(rooms, math.MaxInt, func(_ *esl.Room, more, _ int) { n += more })
+	return n
+}
+
 // giveWay chooses tasks of stay to evict for waiters of at least a priority: the youngest of a node
-// first, where the fewest are needed. waited reports whether a waiter needs capacity that the job
-// holds or would take, and again is when the next one will have waited long enough; zero means never.
+// first, where the fewest are needed.
 //
 // A waiter outside the core of another elastic job of that priority counts only while its job has
 // fewer such tasks than this one. No task is evicted for it if its job would then have more.
-func (p Elastic) giveWay(s *esl.State, stay []*cluster.Task, priority int) (evicted []*victim, waited bool, again time.Time) {
+func (p Elastic) giveWay(s *esl.State, stay []*cluster.Task, priority int) (y yielded) {
 	waiting := othersWaiting(s, priority)
 	if len(waiting) == 0 {
-		return nil, false, again
+		return y
 	}
 	c := yielding(s, stay)
 	hopeless, more := make(map[string]bool), make(map[cluster.ID]int)
@@ -82,51 +102,73 @@ func (p Elastic) giveWay(s *esl.State, stay []*cluster.Task, priority int) (evic
 		before := c.copy()
 		if _, fits := c.settle(asker{}, all); !fits {
 			hopeless[like] = true
+			y.behind = y.behind || !equal
 			c.back(before)
 			continue
 		}
-		waited = true
+		y.waited = true
 		evicts := len(c.evicted) > len(before.evicted)
 		due := time.Unix(0, w.since).Add(p.patience())
 		switch {
 		case evicts && equal && more[w.of]+1 > len(stay)-len(c.evicted):
 			c.back(before)
 		case evicts && s.Now.Before(due):
-			again = taskset.Earliest(again, due)
+			y.again = taskset.Earliest(y.again, due)
 			c.back(before)
 		case equal:
 			more[w.of]++
 		}
 	}
-	return c.evicted, waited, again
+	y.evicted, y.rooms = c.evicted, c.rooms
+	return y
 }
 
-// othersWaiting returns the first waiters of other jobs with at least a priority.
+// othersWaiting returns the first waiters of other jobs with at least a priority. All elastic jobs share
+// them, but one that is itself among the first, which finds those behind it.
 func othersWaiting(s *esl.State, priority int) []waiter {
+	own := cluster.ID{Namespace: s.Namespace, ID: s.Job}
+	is := func(w waiter) bool { return w.job == own }
+	all := esl.Share(s, fmt.Sprintf("elastic waiters %d", priority), func() []waiter { return waitingWithout(s, priority, cluster.ID{}) })
+	if !slices.ContainsFunc(all, is) {
+		return all
+	}
+	if len(all) < mostWaiters {
+		return slices.DeleteFunc(slices.Clone(all), is)
+	}
+	return waitingWithout(s, priority, own)
+}
+
+// waitingWithout returns the first waiters with at least a priority, but those of a job.
+func waitingWithout(s *esl.State, priority int, own cluster.ID) []waiter {
 	var out waiters
 	known := make(map[alikeIn][][]cluster.Need) // nil if they do not wait for capacity
 	for t := range s.View.Tasks() {
-		if t.Phase() != types.Pending || !taskset.IsWaiting(t) || t.Info.V.Priority < priority || t.Info.V.Job == s.Job && t.ID.Namespace == s.Namespace || !s.View.Visible(t) {
+		if t.Phase() != types.Pending || !taskset.IsWaiting(t) || t.Info.V.Priority < priority || !s.View.Visible(t) {
 			continue
 		}
-		needs := roomForAlike(s, t, known)
-		if needs == nil {
-			continue
-		}
-		w := waiter{name: t.ID.ID, priority: t.Info.V.Priority, since: t.Info.V.Submitted, needs: needs}
+		w := waiter{name: t.ID.ID, job: cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}, priority: t.Info.V.Priority, since: t.Info.V.Submitted}
 		if t.Status.V != nil {
 			w.since = max(w.since, t.Status.V.Ended, t.Status.V.Retry)
 		}
+		if w.job == own || out.late(&w) || drawsAll(t) {
+			continue
+		}
+		if w.needs = roomForAlike(s, t, known); w.needs == nil {
+			continue
+		}
 		if w.priority == priority && isMore(t) {
-			w.of = cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}
+			w.of = w.job
 		}
 		out.add(w)
 	}
 	for id, r := range s.View.Reservations {
-		if r.Info.V == nil || r.Info.V.Directed() || taskset.Granted(r) || r.Info.V.Priority < priority || id.Namespace == s.Namespace && r.Info.V.Job == s.Job {
+		if r.Info.V == nil || r.Info.V.Directed() || taskset.Granted(r) || r.Info.V.Priority < priority {
 			continue
 		}
-		w := waiter{name: id.ID, priority: r.Info.V.Priority, since: r.Info.V.Submitted}
+		w := waiter{name: id.ID, job: cluster.ID{Namespace: id.Namespace, ID: r.Info.V.Job}, priority: r.Info.V.Priority, since: r.Info.V.Submitted}
+		if w.job == own || out.late(&w) {
+			continue
+		}
 		for _, b := range r.Info.V.Bundles {
 			w.needs = append(w.needs, s.View.BundleNeeds(id.Namespace, b.Requests, b.Devices...))
 		}
@@ -135,6 +177,11 @@ func othersWaiting(s *esl.State, priority int) []waiter {
 		}
 	}
 	return out.first()
+}
+
+// drawsAll reports whether a task draws on a reservation in any case: the reservation waits for it.
+func drawsAll(t *cluster.Task) bool {
+	return slices.ContainsFunc(t.Info.V.Requests, func(x types.Request) bool { return strings.Contains(x.Name, "@") })
 }
 
 // alikeIn identifies the tasks of a namespace with equal requests, which share memory (package

@@ -89,3 +89,39 @@ func TestElasticJobsByPriority(t *testing.T) {
 		esltest.NothingLeft(t, c)
 	})
 }
+
+// TestElasticCoresComeFirst: while cores of elastic jobs wait, what becomes free goes to the next core, no
+// task is evicted again and again, and the others begin once no core waits.
+func TestElasticCoresComeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, jobs := esltest.Ordered(t, 2) // of four cores each
+		filler := esltest.Submitted(t, jobs, esl.Copies(6, hollow.Task(1000)))
+		esltest.Pass(time.Second)
+		var cores, others []string
+		for range 24 {
+			j := esltest.Submitted(t, jobs, esl.Copies(2, hollow.Task(1000)), room.Elastic{Min: 1})
+			cores, others = append(cores, j.Tasks[0]), append(others, j.Tasks[1])
+			esltest.Pass(10 * time.Millisecond)
+		}
+		esltest.Pass(10 * time.Second)
+		begun := sum(attempts(t, c, others)) // before there were others
+		check := func(what string, core, other int) {
+			t.Helper()
+			esltest.Pass(10 * time.Second)
+			if n, m := esltest.HowMany(t, c, cores), esltest.HowMany(t, c, others); n != core || m != other {
+				t.Errorf("%s: %d cores and %d others run, want %d and %d", what, n, m, core, other)
+			}
+			if n := sum(attempts(t, c, others)) - begun; n != other {
+				t.Errorf("%s: others have begun %d times, want %d", what, n, other)
+			}
+		}
+		check("at first", 2, 0)
+		for i, id := range filler.Tasks {
+			stopped(t, jobs, id)
+			check("after a task has ended", 3+i, 0)
+		}
+		stopped(t, jobs, slices.Concat(cores[8:], others[8:])...)
+		stopped(t, jobs, cores[0], others[0], cores[1], others[1])
+		check("when no core waits", 6, 2)
+	})
+}
