@@ -48,10 +48,10 @@ const (
 	// onEmpty is how many jobs of each policy the empty cluster gets, and submitting how many
 	// submissions are in flight later.
 	onEmpty, submitting = 20, 32
-	// settledShare is the part of a core below which scheduler and policies are quiet, for a time of
-	// quiet. settleWithin is how long that may take.
+	// settledShare is the part of a core below which scheduler and policies are quiet, if they are so for
+	// calm. settleWithin is how long that may take.
 	settledShare = 0.05
-	quiet        = time.Second
+	calm         = time.Second
 	settleWithin = 90 * time.Second
 	// idleFor is how long the idle cluster is measured, and collected after what time the collector has
 	// deleted what has ended: that is a change.
@@ -277,7 +277,7 @@ func (t *trial) submitAll(ctx context.Context, n int) error {
 // time.
 func (t *trial) settle(ctx context.Context) (took, work time.Duration, err error) {
 	for took < settleWithin {
-		u, err := t.c.Window(ctx, func(ctx context.Context) error { return rig.Sleep(ctx, quiet) })
+		u, err := t.c.Window(ctx, func(ctx context.Context) error { return rig.Sleep(ctx, calm) })
 		if err != nil {
 			return 0, 0, err
 		}
@@ -298,7 +298,7 @@ func (t *trial) change(ctx context.Context, from, n int) (float64, error) {
 			if err := t.client.Stop(ctx, filler(from+i), controlplane.StopOptions{}); err != nil {
 				return err
 			}
-			if err := rig.Sleep(ctx, quiet/2); err != nil {
+			if err := rig.Sleep(ctx, calm/2); err != nil {
 				return err
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/esl/admission"
 	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/esl/place"
+	"github.com/escher-sched/escher/esl/quiet"
 	"github.com/escher-sched/escher/esl/room"
 	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/esl/turn"
@@ -55,6 +56,7 @@ func policies() []policy {
 		{name: "limit", tasks: 2, of: []esl.Policy{admission.Limit{AtOnce: 2}}},
 		{name: "elastic", tasks: 2, of: []esl.Policy{room.Elastic{Min: 1}}},
 		{name: "preempt", tasks: 1, of: []esl.Policy{room.Preempt{}}, edit: urgent},
+		{name: "migrate", tasks: 1, of: []esl.Policy{room.Migrate{}}},
 		{name: "stay", tasks: 1, of: []esl.Policy{room.Stay{}}},
 		{name: "aging", tasks: 1, of: []esl.Policy{turn.Aging{}}},
 		{name: "shortest", tasks: 1, of: []esl.Policy{turn.Shortest{}}, edit: lasting},
@@ -62,6 +64,8 @@ func policies() []policy {
 		{name: "queue", tasks: 1, shared: admission.Queue{Limit: 100_000}},
 		{name: "fair-queue", tasks: 1, shared: admission.FairQueue{Limit: 10, Anyone: 1}},
 		{name: "semaphore", tasks: 1, shared: admission.Semaphore{Limit: 5}},
+		{name: "least-attained", tasks: 1, shared: room.LeastAttained{}},
+		{name: "quiet", tasks: 1, shared: quiet.Quiet{}},
 		{name: "fair-share", tasks: 1, shared: share.FairShare{Anyone: 1, Over: []string{string(types.CPU)}}},
 	}
 }
