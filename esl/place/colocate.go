@@ -86,7 +86,7 @@ func (p Colocate) Next(s *esl.State) esl.Plan {
 	if plan := p.lost(s); !plan.Nothing() {
 		return plan
 	}
-	var plan esl.Plan
+	plan := esl.Plan{Idle: nothingWaits}
 	if p.With != "" {
 		plan = p.follow(s)
 	} else {

@@ -238,8 +238,10 @@ func TestInterleaveBest(t *testing.T) {
 	for _, nodes := range [][2]int{{1, 3}, {3, 1}} {
 		esltest.OnSite(t, gpuNodes(nodes[0], nodes[1]), func(s *esltest.Site) {
 			run := interleaving(s, place.Interleave{})
-			jobs := []controlplane.Launched{
-				run("data=400ms,compute=400ms,communicate=200ms", 500), run(loads, 500), run("data=200ms,compute=400ms,communicate=400ms", 500), run(computes, 500),
+			var jobs []controlplane.Launched
+			for _, phases := range []string{"data=400ms,compute=400ms,communicate=200ms", loads, "data=200ms,compute=400ms,communicate=400ms", computes} {
+				jobs = append(jobs, run(phases, 500))
+				s.Pass(time.Second)
 			}
 			if got := shared(s, jobs...); !strings.Contains(got, " 1 3") {
 				t.Errorf("%d nodes of %d devices: %s", nodes[0], nodes[1], got)

@@ -32,8 +32,8 @@ type LeastAttained struct {
 	Starve int `json:"starve,omitempty" desc:"how many times as long as it ran a job of the second queue waits, at most, until it comes to the first again; 4 if it is left out" zero:"would leave no job in the second queue: give 1 or more, or leave it out for 4" max:"1000000"`
 	// After is how long a task or gang of the first queue waits before others are evicted for it.
 	After manifest.Wait `json:"after,omitempty" desc:"how long a task, or gang, waits before others are evicted for it; 1s if it is left out, at once if it is 0s"`
-	// Older is how long a job waits until younger ones of its queue are evicted for it; 0 means 4 h.
-	Older manifest.Wait `json:"older,omitempty" desc:"how long a job waits until younger ones of its own queue are evicted for it; 4h if it is left out, at once if it is 0s"`
+	// Older is how long a job waits until younger ones of its queue are evicted for it; 0 means 1 h.
+	Older manifest.Wait `json:"older,omitempty" desc:"how long a job waits until younger ones of its own queue are evicted for it; 1h if it is left out, at once if it is 0s"`
 	// Spare is how long an evicted task runs before it is evicted again.
 	Spare manifest.Wait `json:"spare,omitempty" desc:"how long a task that was evicted runs before it is evicted once more; 5m if it is left out, no time if it is 0s"`
 }
@@ -168,7 +168,7 @@ func reorder(c *census) esl.Plan {
 
 // makeRoom evicts tasks of jobs that come after what waits.
 func (p LeastAttained) makeRoom(c *census) (plan esl.Plan) {
-	again := c.inOrder(p.Older.Or(4 * time.Hour))
+	again := c.inOrder(p.Older.Or(time.Hour))
 	m, waits := c.making(p.Spare.Or(5*time.Minute)), c.waits
 	for _, r := range c.rooms {
 		m.tries(r.Info.V.Job).note(c.s, r)
