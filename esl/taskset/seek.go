@@ -77,7 +77,13 @@ func (c Set) SeekOn(s *esl.State, opened map[string]int, more string, may func(n
 	if len(wants) > 0 {
 		x.Take = func(r *match.Room) bool { return (may == nil || may(r.Node)) && put(r, math.MaxInt) > 0 }
 	}
-	x.Holds = func(r *match.Room) { put(r, opened[r.Node.Name]) }
+	// Where nothing fits there is nothing to promise: the next jobs would count all these promises.
+	if slices.ContainsFunc(x.On, func(node string) bool {
+		r := esl.NewRoom(s.View, s.View.Nodes[node])
+		return put(&r.Room, 1) > 0
+	}) {
+		x.Holds = func(r *match.Room) { put(r, opened[r.Node.Name]) }
+	}
 	s.Seek(x)
 }
 

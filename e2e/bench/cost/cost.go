@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -201,9 +202,17 @@ func (t *trial) submit(ctx context.Context, p policy, id string, i int, each typ
 // empty measures how much longer than a plain one a job takes until it runs, on the empty cluster.
 func (t *trial) empty(ctx context.Context) error {
 	waits := make(map[string][]time.Duration)
+	stop, err := t.keepWatching(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	all := append([]policy{policies()[0]}, t.of...)
 	for i := range onEmpty {
 		for n, p := range all {
+			if err := rig.Sleep(ctx, calmed); err != nil {
+				return err
+			}
 			began := time.Now()
 			tasks, err := t.submit(ctx, p, fmt.Sprintf("e%d-%d", n, i), i, 100)
 			if err != nil {
@@ -228,6 +237,32 @@ func (t *trial) empty(ctx context.Context) error {
 		t.found[beyondPlain] = max(t.found[beyondPlain], median(p.name)-median(plain))
 	}
 	return nil
+}
+
+// calmed is how long nothing is submitted before the next job: the policies have seen the end of the last
+// one, and may be called again.
+const calmed = 150 * time.Millisecond
+
+// keepWatching keeps the watch of the client open, which all waits share. etcd looks every 100 ms only
+// for what happened between the listing and the watch of a new one, which is no cost of a policy.
+func (t *trial) keepWatching(ctx context.Context) (stop func(), err error) {
+	ids := []string{"a-never", "z-never"} // a watch of both is one of the namespace
+	for _, id := range ids {
+		task := types.Task{Name: "never", Requests: types.NewRequests(map[string]types.Quantity{"never": 1000})}
+		if _, err := t.client.Launch(ctx, controlplane.Submission{ID: id, Task: task, Spec: &types.Spec{Image: "escher.local/bench:latest"}}); err != nil {
+			return nil, err
+		}
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	ended.Go(func() { _, _ = t.client.Wait(waiting, controlplane.UntilBound, ids...) }) // it ends with stop
+	return func() {
+		cancel()
+		ended.Wait()
+		for _, id := range ids {
+			_ = t.client.Stop(ctx, id, controlplane.StopOptions{}) // a task that waits costs nothing
+		}
+	}, nil
 }
 
 // filler is the id of the task that fills a node.

@@ -148,6 +148,22 @@ func (f *fitting) put(job int, nodes []int) {
 	}
 }
 
+// retake takes the nodes of a job again, unless another job has part of them.
+func (f *fitting) retake(job int, nodes []int) bool {
+	for i, n := range nodes {
+		for r, q := range f.shapes[f.of[job][i]] {
+			if f.free[n][r] -= q; f.free[n][r] < 0 && q > 0 {
+				for r, q := range f.shapes[f.of[job][i]][:r+1] {
+					f.free[n][r] += q
+				}
+				f.put(job, nodes[:i])
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // freed forgets what did not fit.
 func (f *fitting) freed() {
 	for s := range f.bound {

@@ -37,6 +37,8 @@ func disciplineOf(t *testing.T, name string) discipline {
 func TestDisciplines(t *testing.T) {
 	gang := load{nodes: 2, jobs: []job{{At: 0, Runs: 100, GPUs: 8}, {At: 1, Runs: 50, GPUs: 16}, {At: 2, Runs: 300, GPUs: 8}, {At: 3, Runs: 10, GPUs: 8}}}
 	parts := load{nodes: 1, jobs: []job{{At: 0, Runs: 100, GPUs: 6}, {At: 0, Runs: 100, GPUs: 4}, {At: 0, Runs: 10, GPUs: 2}}}
+	// When the second job has ended, half of each node is free.
+	halves := load{nodes: 2, jobs: []job{{At: 0, Runs: 100, GPUs: 4}, {At: 0, Runs: 10, GPUs: 4}, {At: 0, Runs: 100, GPUs: 4}, {At: 11, Runs: 50, GPUs: 8}}}
 	old := load{nodes: 1, jobs: []job{{At: 0, Runs: 9000, GPUs: 8}, {At: 3700, Runs: 100, GPUs: 8}}}
 	for _, c := range []struct {
 		discipline string
@@ -52,6 +54,8 @@ func TestDisciplines(t *testing.T) {
 		{base, parts, "0-100 100-200 0-10"},
 		{"srtf", parts, "0-100 100-200 0-10"},
 		{"las", old, "0-9100 3700-3800"},
+		{"las", halves, "0-100 0-10 0-100 100-150"},
+		{"las-moving", halves, "0-100 0-10 0-100 11-61"},
 		{"srtf", old, "0-9100 3700-3800"},
 		{base, old, "0-9000 9000-9100"},
 	} {

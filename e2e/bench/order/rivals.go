@@ -18,6 +18,9 @@ type discipline struct {
 	// preempts takes running jobs off their nodes for jobs that come first, and loses none of their
 	// work: as with a checkpoint that takes no time.
 	preempts bool
+	// stays lets a running job keep its nodes until one that comes first needs them. Otherwise all jobs
+	// are placed anew at each event, as if moving one cost nothing.
+	stays bool
 	// level, unless nil, is the level of a job that has been served for some node seconds, and how
 	// much more service changes it.
 	level func(served float64) (level int, more float64)
@@ -31,6 +34,7 @@ const attained = 3600
 func disciplines() []discipline {
 	arrival := func(a, b *progress) int { return cmp.Compare(a.n, b.n) }
 	length := func(a, b *progress) int { return cmp.Or(cmp.Compare(a.left, b.left), arrival(a, b)) }
+	served := func(a, b *progress) int { return cmp.Or(cmp.Compare(a.level, b.level), arrival(a, b)) }
 	return []discipline{
 		// In order of arrival.
 		{name: "fifo", before: arrival},
@@ -42,16 +46,18 @@ func disciplines() []discipline {
 		{name: "edf", passes: true, before: func(a, b *progress) int { return cmp.Or(cmp.Compare(a.deadline, b.deadline), arrival(a, b)) }},
 		// The shortest remaining time first.
 		{name: "srtf", before: length, passes: true, preempts: true},
-		// The least attained service first, of unknown lengths.
-		{name: "las", passes: true, preempts: true,
-			before: func(a, b *progress) int { return cmp.Or(cmp.Compare(a.level, b.level), arrival(a, b)) },
-			level: func(served float64) (int, float64) {
-				if served < attained {
-					return 0, attained - served
-				}
-				return 1, math.Inf(1)
-			}},
+		// The least attained service first, of unknown lengths: moving jobs for nothing, and in place.
+		{name: "las-moving", passes: true, preempts: true, before: served, level: twoQueues},
+		{name: "las", passes: true, preempts: true, stays: true, before: served, level: twoQueues},
 	}
+}
+
+// twoQueues is the level of a job in two queues of attained service.
+func twoQueues(served float64) (level int, more float64) {
+	if served < attained {
+		return 0, attained - served
+	}
+	return 1, math.Inf(1)
 }
 
 // base is the discipline that others are compared with.
@@ -210,6 +216,10 @@ func (s *simulation) choose() {
 			s.leave(p)
 		}
 	}
+	if s.stays {
+		s.chooseInPlace()
+		return
+	}
 	before = slices.Clone(s.running)
 	all := slices.Concat(before, s.waiting)
 	slices.SortFunc(all, s.before)
@@ -230,6 +240,47 @@ func (s *simulation) choose() {
 			s.start(p)
 		}
 	}
+}
+
+// chooseInPlace selects the jobs that run from now on, and moves none: a job that comes first takes the
+// nodes of those that come last.
+func (s *simulation) chooseInPlace() {
+	slices.SortFunc(s.waiting, s.before)
+	for i := 0; i < len(s.waiting); {
+		p := s.waiting[i]
+		if !s.fit(p) && !s.displace(p) {
+			i++
+			continue
+		}
+		at := slices.Index(s.waiting, p)
+		s.waiting = slices.Delete(s.waiting, at, at+1)
+		s.start(p)
+	}
+}
+
+// displace takes running jobs that come after a job off their nodes, the last first, until it fits; none
+// if it does not fit without all of them.
+func (s *simulation) displace(p *progress) bool {
+	last := slices.DeleteFunc(slices.Clone(s.running), func(q *progress) bool { return s.before(q, p) < 0 })
+	slices.SortFunc(last, func(a, b *progress) int { return s.before(b, a) })
+	var off []*progress
+	for _, q := range last {
+		s.fits.put(q.n, q.nodes)
+		s.fits.freed()
+		if off = append(off, q); s.fit(p) {
+			break
+		}
+	}
+	for _, q := range slices.Backward(off) {
+		if s.fits.retake(q.n, q.nodes) {
+			continue
+		}
+		q.nodes, q.running = nil, false
+		q.stale++
+		s.running = slices.DeleteFunc(s.running, func(x *progress) bool { return x == q })
+		s.insert(q)
+	}
+	return p.nodes != nil
 }
 
 // place begins a job if there is room.
