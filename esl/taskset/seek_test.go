@@ -123,3 +123,16 @@ func TestSeekNotes(t *testing.T) {
 		t.Errorf("it seeks %+v", x)
 	}
 }
+
+// TestSeekOnFull promises nothing on nodes where none of the tasks fits: the next jobs would count each of
+// these promises.
+func TestSeekOnFull(t *testing.T) {
+	s, b := seekState(t, "0 1 2")
+	b.Put(controlplane.ResourceKey("d", "j.own", "n0000"), &types.Resource{Capacity: 1000, NodeSession: b.View.Nodes["n0000"].Alive.Create})
+	for used, want := range map[types.Quantity]bool{62_000: true, 63_000: false} {
+		b.Put(controlplane.AllocatedKey("n0000"), &types.Allocated{Holds: []types.Holding{{Resource: types.CPU, Amount: used}}})
+		if x := sought(s, "", nil); strings.Join(x.On, " ") != "n0000" || (x.Holds != nil) != want {
+			t.Errorf("with %d in use: opened on %v, promises: %t, want %t", used, x.On, x.Holds != nil, want)
+		}
+	}
+}

@@ -164,9 +164,9 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	out := newStream(w)
-	defer out.end()
-	if out.send("held", 0, Held{name}) != nil {
+	out := answer.NewStream(w)
+	defer out.End()
+	if out.Send("held", 0, Held{name}) != nil {
 		return
 	}
 	over := time.NewTimer(limit)
@@ -175,7 +175,7 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 	case <-over.C:
 		release()
-		_ = out.send("over", 0, Held{name}) // the task may be gone
+		_ = out.Send("over", 0, Held{name}) // the task may be gone
 	}
 }
 

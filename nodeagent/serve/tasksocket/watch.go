@@ -2,24 +2,14 @@ package tasksocket
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
-	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/peers"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
-)
-
-const (
-	// keepAlive is the interval of comments on a watch without changes.
-	keepAlive = 15 * time.Second
-	// slowest is how long a watcher may take to receive an event.
-	slowest = 30 * time.Second
 )
 
 // Removed is the event of a removed task.
@@ -90,17 +80,19 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		answer.Refuse(w, err)
 		return
 	}
-	out := newStream(w)
-	defer out.end()
+	out := answer.NewStream(w)
+	defer out.End()
 	switch of {
 	case "peers":
-		err = s.cfg.Peers(r.Context(), out.peers)
+		err = s.cfg.Peers(r.Context(), func(all []peers.Peer) error { return sendPeers(out, all) })
 	default:
-		err = s.direct().Watch(r.Context(), Watch{Of: of, IDs: r.URL.Query()["id"], After: after}, out.event)
+		err = s.direct().Watch(r.Context(), Watch{Of: of, IDs: r.URL.Query()["id"], After: after}, func(e Event) error {
+			return out.Send(e.Kind, e.ID, e.Data)
+		})
 	}
 	if r.Context().Err() == nil {
 		// The answer has begun, so an event is the only way.
-		_ = out.send("error", 0, answer.Problem(err))
+		_ = out.Send("error", 0, answer.Problem(err))
 	}
 }
 
@@ -120,69 +112,6 @@ func resumeAfter(r *http.Request) (int64, error) {
 	}
 	return after, nil
 }
-
-// stream writes server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html.
-type stream struct {
-	mu    sync.Mutex
-	w     http.ResponseWriter
-	ctl   *http.ResponseController
-	alive *time.Ticker
-	ended chan struct{}
-	done  sync.WaitGroup
-}
-
-// newStream begins the answer.
-func newStream(w http.ResponseWriter) *stream {
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	s := &stream{w: w, ctl: http.NewResponseController(w), alive: time.NewTicker(keepAlive), ended: make(chan struct{})}
-	_ = s.write(": watching\n\n") // the next write fails if the client is gone
-	s.done.Go(func() {
-		for {
-			select {
-			case <-s.ended:
-				return
-			case <-s.alive.C:
-				_ = s.write(": nothing new\n\n")
-			}
-		}
-	})
-	return s
-}
-
-// end ends what newStream started.
-func (s *stream) end() {
-	close(s.ended)
-	s.alive.Stop()
-	s.done.Wait()
-}
-
-// write writes and flushes. It fails if the watcher is too slow.
-func (s *stream) write(text string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = s.ctl.SetWriteDeadline(time.Now().Add(slowest)) // every connection of the socket has one
-	if _, err := s.w.Write([]byte(text)); err != nil {
-		return err
-	}
-	return s.ctl.Flush()
-}
-
-// send sends one event.
-func (s *stream) send(event string, id int64, data any) error {
-	text, err := json.Marshal(data)
-	if err != nil {
-		return err
-	}
-	line := ""
-	if id != 0 {
-		line = fmt.Sprintf("id: %d\n", id)
-	}
-	return s.write(fmt.Sprintf("%sevent: %s\ndata: %s\n\n", line, event, text))
-}
-
-// event sends an event of a watch.
-func (s *stream) event(e Event) error { return s.send(e.Kind, e.ID, e.Data) }
 
 // taskEvents passes on changes of tasks.
 func taskEvents(u controlplane.StatusUpdate, handle func(Event) error) error {
@@ -230,13 +159,13 @@ func pass(handle func(Event) error, kind string, id int64, data any) error {
 	return handle(Event{Kind: kind, ID: id, Data: text})
 }
 
-// peers sends a change of the running tasks of the job.
-func (s *stream) peers(all []peers.Peer) error {
+// sendPeers sends a change of the running tasks of the job.
+func sendPeers(to *answer.Stream, all []peers.Peer) error {
 	out := Peers{Peers: make([]Peer, len(all))}
 	for i, p := range all {
 		out.Peers[i] = Peer{Index: p.Index, Task: p.Task, Address: p.Address()}
 	}
-	return s.send("peers", 0, out)
+	return to.Send("peers", 0, out)
 }
 
 // idOf returns the id of an event; 0 if more of its revision follow.

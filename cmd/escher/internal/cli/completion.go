@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/escher-sched/escher/api/contexts"
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/top"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
@@ -188,10 +188,10 @@ func (f completions) completerOf(kind string) (c completer, files bool) {
 	case "POLICY":
 		return f.declared("", ""), false
 	case "KIND":
-		return words(render.SortedKeys(policy.KnownPolicies())...), false
+		return words(render.SortedKeys(library.KnownPolicies())...), false
 	case "FIELD":
 		return func(_ context.Context, word string) []string {
-			return manifest.ExplainPaths(word, policy.KnownPolicies())
+			return manifest.ExplainPaths(word, library.KnownPolicies())
 		}, false
 	case "CONTEXT":
 		return f.contextNames, false

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/run"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
@@ -35,7 +35,7 @@ const (
 
 // TestSchema compares docs/escher.schema.json with the types.
 func TestSchema(t *testing.T) {
-	want, err := manifest.Schema(policy.KnownPolicies())
+	want, err := manifest.Schema(library.KnownPolicies())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestEveryExampleIsAdmitted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		docs, err := manifest.Parse(filepath.Base(file), text, policy.KnownPolicies())
+		docs, err := manifest.Parse(filepath.Base(file), text, library.KnownPolicies())
 		if err != nil {
 			t.Error(err)
 		}
@@ -148,7 +148,7 @@ func TestDocumentedExamplesAreAdmitted(t *testing.T) {
 				continue // a part of one
 			}
 			n++
-			if _, err := manifest.Parse(path, []byte(example), policy.KnownPolicies()); err != nil {
+			if _, err := manifest.Parse(path, []byte(example), library.KnownPolicies()); err != nil {
 				t.Error(err)
 			}
 			if err := admits(t, s, example); err != nil {
@@ -163,7 +163,7 @@ func TestDocumentedExamplesAreAdmitted(t *testing.T) {
 
 // TestEveryPolicyIsDescribed checks that every policy and its parameters have a description.
 func TestEveryPolicyIsDescribed(t *testing.T) {
-	for name, kind := range policy.KnownPolicies() {
+	for name, kind := range library.KnownPolicies() {
 		if kind.Desc == "" {
 			t.Errorf("Describe says nothing of %s", name)
 		}
@@ -180,7 +180,7 @@ func TestEveryPolicyIsDescribed(t *testing.T) {
 
 // TestEveryFieldIsExplained walks through all fields of all documents.
 func TestEveryFieldIsExplained(t *testing.T) {
-	known := policy.KnownPolicies()
+	known := library.KnownPolicies()
 	n := 0
 	var walk func(path string)
 	walk = func(path string) {
@@ -205,11 +205,11 @@ func TestEveryFieldIsExplained(t *testing.T) {
 // TestPoliciesAreNoFields: a policy is a field of a job, or of a shared policy, by its own name, and
 // no other field has that name. The same holds for uses of declared policies.
 func TestPoliciesAreNoFields(t *testing.T) {
-	for name, kind := range policy.KnownPolicies() {
+	for name, kind := range library.KnownPolicies() {
 		names := []string{name}
 		if kind.Use != nil {
 			names = append(names, kind.Use.Key)
-			if other := policy.KnownPolicies()[kind.Use.Key]; other.Job {
+			if other := library.KnownPolicies()[kind.Use.Key]; other.Job {
 				t.Errorf("a use of %s is called %s, as a policy of jobs is", name, kind.Use.Key)
 			}
 		}
@@ -247,7 +247,7 @@ func refuses(p esl.Policy) bool {
 
 // TestParametersAreStoredAsTheLibraryDoes compares policies stored from files with the library's.
 func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
-	known := policy.KnownPolicies()
+	known := library.KnownPolicies()
 	for text, want := range map[string]esl.Policy{
 		"gang":                                                    gang.Gang{},
 		"gang={onLoss: restart}":                                  gang.Gang{Loss: esl.Restart},
@@ -279,8 +279,8 @@ func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 
 // TestMadePoliciesAreReadAlike: what is stored of a policy with all parameters is the policy.
 func TestMadePoliciesAreReadAlike(t *testing.T) {
-	known := policy.KnownPolicies()
-	for name, kind := range policy.KnownPolicies() {
+	known := library.KnownPolicies()
+	for name, kind := range library.KnownPolicies() {
 		with := inFull(name, kind)
 		known[name] = manifest.PolicyKind{New: known[name].New, Job: true}
 		p, _, err := manifest.ReadPolicy(name+"="+string(inJSON(t, with)), known)
@@ -426,7 +426,7 @@ template:
 	}
 	var jobs []*manifest.Job
 	for _, text := range []string{grouped, string(example)} {
-		docs, err := manifest.Parse("f", []byte(text), policy.KnownPolicies())
+		docs, err := manifest.Parse("f", []byte(text), library.KnownPolicies())
 		if err != nil || len(docs[0].Notices) > 0 {
 			t.Fatalf("%v, %v", docs, err)
 		}

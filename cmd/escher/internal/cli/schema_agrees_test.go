@@ -12,7 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 )
@@ -145,7 +145,7 @@ func otherwise(v any, yield func(any)) {
 // withPolicy returns a document that names a policy, or declares it.
 func withPolicy(name string, with any) object {
 	named := object{"name": name, "with": with}
-	if kind := policy.KnownPolicies()[name]; !kind.Job {
+	if kind := library.KnownPolicies()[name]; !kind.Job {
 		return object{"apiVersion": manifest.APIVersion, "kind": "Policy", "name": "p", "policy": named}
 	}
 	return object{"apiVersion": manifest.APIVersion, "kind": "Job", "name": "j", "template": object{"spec": object{"image": "a"}}, "policies": []any{named}}
@@ -153,7 +153,7 @@ func withPolicy(name string, with any) object {
 
 // byName returns a document with a policy by its own name.
 func byName(name string, with any) object {
-	if kind := policy.KnownPolicies()[name]; !kind.Job {
+	if kind := library.KnownPolicies()[name]; !kind.Job {
 		return object{"apiVersion": manifest.APIVersion, "kind": "Policy", "name": "p", name: with}
 	}
 	return object{"apiVersion": manifest.APIVersion, "kind": "Job", "name": "j", "template": object{"spec": object{"image": "a"}}, name: with}
@@ -172,7 +172,7 @@ func generated(t *testing.T) [][]byte {
 			out = append(out, text)
 		}
 	}
-	for name, kind := range policy.KnownPolicies() {
+	for name, kind := range library.KnownPolicies() {
 		full := inFull(name, kind)
 		change := func(with object) {
 			add(withPolicy(name, with))
@@ -257,7 +257,7 @@ func laxer() *regexp.Regexp {
 // refuses, except for laxer. It checks every 16th document; with SCHEMA_ALL=1, all, as make seeds
 // does without the race detector.
 func TestSchemaAgrees(t *testing.T) {
-	s, known, listed := published(t), policy.KnownPolicies(), laxer()
+	s, known, listed := published(t), library.KnownPolicies(), laxer()
 	docs, step := generated(t), 16
 	if os.Getenv("SCHEMA_ALL") != "" {
 		step = 1

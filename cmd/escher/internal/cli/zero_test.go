@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 )
@@ -52,7 +52,7 @@ func TestWrittenZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, kind := range policy.KnownPolicies() {
+	for name, kind := range library.KnownPolicies() {
 		for parameter, zero := range numbers(kind) {
 			want := fmt.Sprint(zero.written, " ", zero.refusal)
 			if zero.refusal == "" {
@@ -74,7 +74,7 @@ func TestWrittenZero(t *testing.T) {
 // says checks the error about a parameter, or its stored value.
 func says(t *testing.T, name, parameter string, with object, want string) {
 	t.Helper()
-	docs, err := manifest.Parse("f", inJSON(t, withPolicy(name, with)), policy.KnownPolicies())
+	docs, err := manifest.Parse("f", inJSON(t, withPolicy(name, with)), library.KnownPolicies())
 	switch {
 	case err != nil:
 		if field := parameter + ": "; !strings.Contains(err.Error(), "with."+field+want) || strings.Contains(err.Error(), "\n") {
@@ -147,7 +147,7 @@ func TestWrittenZeroOfOthers(t *testing.T) {
 		"f:1: policies[0].with.of[0].requests.gpu: 0 is not":      withPolicy("prefer", object{"of": []any{object{"requests": object{"gpu": 0}}}}),
 		`f:1: policies[0].with.of[0].requests.gpu: "x" is not a`:  withPolicy("prefer", object{"of": []any{object{"requests": object{"gpu": "x"}}}}),
 	} {
-		if _, err := manifest.Parse("f", inJSON(t, doc), policy.KnownPolicies()); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := manifest.Parse("f", inJSON(t, doc), library.KnownPolicies()); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/convert"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
@@ -18,7 +18,7 @@ import (
 // input is a file to convert, without any environment.
 func input(name, text string, files map[string]string) convert.Input {
 	return convert.Input{
-		Name: name, Text: []byte(text), Known: policy.KnownPolicies(),
+		Name: name, Text: []byte(text), Known: library.KnownPolicies(),
 		Env: func(string) (string, bool) { return "", false },
 		Read: func(name string) ([]byte, error) {
 			if text, ok := files[name]; ok {
@@ -71,7 +71,7 @@ func TestConversions(t *testing.T) {
 		if diff := cmp.Diff(files["notes"], noted(notes)); diff != "" {
 			t.Errorf("%s\nthe notes differ: %s", files[name], diff)
 		}
-		if docs, err := manifest.Parse(name, text, policy.KnownPolicies()); err != nil || len(docs) == 0 {
+		if docs, err := manifest.Parse(name, text, library.KnownPolicies()); err != nil || len(docs) == 0 {
 			t.Errorf("%s\n%v, %v", text, docs, err)
 		}
 	}
@@ -152,7 +152,7 @@ func FuzzFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := manifest.Parse("f", out, policy.KnownPolicies()); err != nil {
+		if _, err := manifest.Parse("f", out, library.KnownPolicies()); err != nil {
 			t.Errorf("%s\n%v", out, err)
 		}
 	})

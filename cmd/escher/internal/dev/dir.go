@@ -20,7 +20,7 @@ import (
 //	dev.json      Info, while the cluster runs
 //	dev.log       the log of all components
 //	cdi/          the description of simulated GPUs
-//	run/          sockets: ops.sock has metrics and health
+//	run/          sockets: ops.sock has metrics and health, api.sock the HTTP API
 //	etcd/         data, log and socket
 //	containerd/   a private containerd, if the machine has none
 //	agents/<node> the state of its agent, and the logs of tasks
@@ -62,8 +62,9 @@ type Info struct {
 	// Endpoint is etcd's.
 	Endpoint string   `json:"endpoint"`
 	Nodes    []string `json:"nodes"`
-	// Ops are the addresses of metrics and health.
+	// Ops are the addresses of metrics and health, and API is that of the HTTP API.
 	Ops []string `json:"ops,omitempty"`
+	API string   `json:"api,omitempty"`
 	// Containerd is the socket of containerd, ContainerdNamespace the namespace there of our
 	// containers and images; empty without containers.
 	Containerd          string `json:"containerd,omitempty"`

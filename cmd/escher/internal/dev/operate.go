@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
+	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
 	"github.com/escher-sched/escher/controlplane/sockets"
 )
@@ -43,4 +44,15 @@ func (c *running) operate(context.Context) error {
 		c.stack.Start("ops at "+address, s.Run)
 	}
 	return nil
+}
+
+// APISocket returns the socket of the HTTP API while the cluster runs.
+func (d Dir) APISocket() string {
+	return "unix://" + filepath.Join(sockets.Dir(string(d)), "api.sock")
+}
+
+// api serves the HTTP API on a socket in the directory.
+func (c *running) api(context.Context) error {
+	c.info.API = c.cfg.Dir.APISocket()
+	return parts.StartREST(c.stack, c.info.API, c.store, c.cfg.Version, c.cfg.Log.Named("api"))
 }

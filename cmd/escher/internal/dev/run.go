@@ -85,11 +85,12 @@ func (c *running) up(ctx context.Context) error {
 		c.connect,    // 4. the shared client
 		c.containerd, // 5. the container runtime
 		c.server,     // 6. scheduler and garbage collector
-		c.welcome,    // 7. undo the cordons of stopping
-		c.retire,     // 8. end containers of former nodes
-		c.watchdog,   // 9. end tasks if this process cannot
-		c.agents,     // 10. the nodes
-		c.awaitNodes, // 11. until all are alive
+		c.api,        // 7. the HTTP API
+		c.welcome,    // 8. undo the cordons of stopping
+		c.retire,     // 9. end containers of former nodes
+		c.watchdog,   // 10. end tasks if this process cannot
+		c.agents,     // 11. the nodes
+		c.awaitNodes, // 12. until all are alive
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {

@@ -37,27 +37,52 @@ type Config struct {
 	Logger *zap.Logger
 }
 
-// Server serves /metrics, /healthz and /readyz without access control.
+// Server serves a handler at an address, without access control.
 type Server struct {
-	cfg      Config
-	listener net.Listener
+	flag, address string
+	handler       http.Handler
+	log           *zap.Logger
+	listener      net.Listener
 	// served reports whether Run has used the listener.
 	served bool
+	// guard restricts each listener; nil restricts nothing.
+	guard func(net.Listener) net.Listener
 }
 
-// New listens. Invalid: the address is invalid. Precondition: it cannot listen there.
+// Guard restricts which connections are accepted. It is called before Run.
+func (s *Server) Guard(guard func(net.Listener) net.Listener) { s.guard = guard }
+
+// New listens for requests for metrics and health. Invalid: the address is invalid. Precondition: it
+// cannot listen there.
 func New(cfg Config) (*Server, error) {
 	if cfg.Pprof && !IsLocal(cfg.Address) {
 		return nil, types.Errorf(types.Invalid, "pprof: %s can be reached from other machines, and a profile shows what is in memory: give --ops a loopback address or unix:///path, or leave --pprof out", cfg.Address)
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = zap.NewNop()
+	mux := http.NewServeMux()
+	mux.Handle("/", Handler(cfg.Metrics, cfg.Health))
+	if cfg.Policies != nil {
+		mux.Handle(policylog.Pattern, cfg.Policies)
 	}
-	l, err := Listen("ops", cfg.Address)
+	if cfg.Pprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return NewServer("ops", cfg.Address, mux, cfg.Logger)
+}
+
+// NewServer listens at an address, which a flag gives. A nil log means none. Invalid: the address is
+// invalid. Precondition: it cannot listen there.
+func NewServer(flag, address string, h http.Handler, log *zap.Logger) (*Server, error) {
+	if log == nil {
+		log = zap.NewNop()
+	}
+	l, err := Listen(flag, address)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, listener: l}, nil
+	return &Server{flag: flag, address: address, handler: h, log: log, listener: l}, nil
 }
 
 // Address returns the address it listens at.
@@ -70,29 +95,22 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // the same address.
 func (s *Server) Run(ctx context.Context) error {
 	if s.served {
-		address := s.cfg.Address
+		address := s.address
 		if !strings.HasPrefix(address, "unix://") {
 			address = s.Address() // keeps a port that was chosen
 		}
-		l, err := Listen("ops", address)
+		l, err := Listen(s.flag, address)
 		if err != nil {
 			return err
 		}
 		s.listener = l
 	}
 	s.served = true
-	mux := http.NewServeMux()
-	mux.Handle("/", Handler(s.cfg.Metrics, s.cfg.Health))
-	if s.cfg.Policies != nil {
-		mux.Handle(policylog.Pattern, s.cfg.Policies)
+	l := s.listener
+	if s.guard != nil {
+		l = s.guard(l)
 	}
-	if s.cfg.Pprof {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	}
-	return Serve(ctx, s.listener, mux, s.cfg.Logger)
+	return Serve(ctx, l, s.handler, s.log)
 }
 
 // Handler serves /metrics, /healthz and /readyz.

@@ -41,6 +41,8 @@ type ServerConfig struct {
 	// Ops is where metrics and health are served; Pprof adds profiles.
 	Ops   string
 	Pprof bool
+	// API is the Unix socket of the HTTP API; empty means none.
+	API string
 
 	Log      *zap.Logger
 	Progress Progress
@@ -90,6 +92,11 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	}.Start(p.stack)
 	if err != nil {
 		return err
+	}
+	if cfg.API != "" {
+		if err := StartREST(p.stack, cfg.API, p.store, cfg.Version, cfg.Log.Named("api")); err != nil {
+			return err
+		}
 	}
 	// A full database takes no new id. The components of the server free it.
 	var cluster string

@@ -12,14 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/apply"
-	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
@@ -134,7 +133,7 @@ type performer struct {
 // another apply of the same file, it decides again, unless the revision to go by is given.
 func (p *performer) perform(ctx context.Context) (*apply.Decision, []placementRow, error) {
 	for try := 1; ; try++ {
-		d, view, err := decide(ctx, p.client, p.docs, p.opts)
+		d, view, err := library.Decide(ctx, p.client, p.docs, p.opts, howto.Say)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -168,32 +167,6 @@ func launches(d *apply.Decision) bool {
 	return slices.ContainsFunc(d.Changes, func(c apply.Change) bool {
 		return c.Action == apply.Launch || c.Action == apply.Replace || c.Action == apply.Update
 	})
-}
-
-// decide compares documents with the cluster. It returns the view it used.
-func decide(ctx context.Context, client *controlplane.Client, docs []manifest.Document, opts apply.Options) (*apply.Decision, *cluster.View, error) {
-	view, err := cmdutil.WholeView(ctx, client.Store())
-	if err != nil {
-		return nil, nil, err
-	}
-	if opts.If.Revision > view.Revision {
-		return nil, nil, types.Errorf(types.Invalid, "if-revision: %d is in the future, as the cluster is at %d: give the revision that escher plan printed, or leave it out", opts.If.Revision, view.Revision)
-	}
-	specs := func(digest string) (*types.Spec, error) { return client.Spec(ctx, digest) }
-	d, err := apply.Decide(view, client.Namespace(), specs, docs, time.Now(), opts)
-	if err == nil {
-		err = opts.If.Check(ctx, client.Store(), client.Namespace(), docs, view.Revision)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := d.Expand(ctx, builtin.New(client)); err != nil {
-		return nil, nil, err
-	}
-	for i := range d.Changes {
-		d.Changes[i].Blocked = d.Changes[i].Blocked.In(howto.Say)
-	}
-	return d, view, d.CheckSettings(ctx, client)
 }
 
 // changeRow is a row of a list of changes.

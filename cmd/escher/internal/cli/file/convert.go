@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/convert"
 	"github.com/escher-sched/escher/types"
 )
@@ -56,7 +56,7 @@ func NewConvert(f *cmdutil.Factory) *cobra.Command {
 
 // converted reads and converts a file; - is the standard input.
 func converted(f *cmdutil.Factory, in *convert.Input, name string) ([]byte, []convert.Note, error) {
-	in.Name, in.Known = name, policy.KnownPolicies()
+	in.Name, in.Known = name, library.KnownPolicies()
 	dir := filepath.Dir(name)
 	in.Read = func(name string) ([]byte, error) {
 		if !filepath.IsAbs(name) {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane/manifest"
@@ -30,7 +30,7 @@ func NewExplain(f *cmdutil.Factory) *cobra.Command {
 		Long:  explainHelp,
 		Args:  cmdutil.Exactly("FIELD"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			x, err := manifest.Explain(args[0], policy.KnownPolicies())
+			x, err := manifest.Explain(args[0], library.KnownPolicies())
 			if err != nil {
 				return types.Errorf(types.ClassOf(err), "explain: %w", err)
 			}

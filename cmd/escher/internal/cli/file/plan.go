@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
@@ -108,7 +109,7 @@ func newPlanned(ctx context.Context, f *cmdutil.Factory, docs []manifest.Documen
 	if err != nil {
 		return nil, err
 	}
-	d, view, err := decide(ctx, client, docs, opts)
+	d, view, err := library.Decide(ctx, client, docs, opts, howto.Say)
 	if err != nil {
 		return nil, err
 	}

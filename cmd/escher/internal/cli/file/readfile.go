@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/convert"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
@@ -40,7 +40,7 @@ func ReadManifest(f *cmdutil.Factory, path string) ([]manifest.Document, error) 
 	if len(text) > maxManifest {
 		return nil, types.Errorf(types.Invalid, "file: %s has more than %d MiB: split it", name, maxManifest>>20)
 	}
-	docs, err := manifest.Parse(name, text, policy.KnownPolicies())
+	docs, err := manifest.Parse(name, text, library.KnownPolicies())
 	if format := convert.Looks(text); err != nil && format != "" {
 		return nil, types.Errorf(types.Invalid, "%s: this is a %s: escher convert %s makes a file of Escher of it", name, format, path)
 	}

@@ -3,8 +3,8 @@ package file
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/controlplane/manifest"
 )
 
@@ -19,7 +19,7 @@ and check them.
   escher schema > escher.schema.json`,
 		Args: cmdutil.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			text, err := manifest.Schema(policy.KnownPolicies())
+			text, err := manifest.Schema(library.KnownPolicies())
 			if err == nil {
 				_, err = f.Out.Write(text)
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -79,7 +80,7 @@ type gpuRow struct {
 func newGPURow(n *cluster.Node, d types.Device, held []deviceHolder, now time.Time) gpuRow {
 	row := gpuRow{
 		ID: d.ID, Node: n.Name, Resource: string(d.Resource), Model: d.Model, MemoryBytes: d.MemoryBytes, Links: d.Links, Bus: d.Bus,
-		Parent: d.Parent, Unhealthy: d.Unhealthy, UnhealthySince: render.Moment(d.UnhealthySince), NodeLost: n.Alive.V == nil, HeldBy: held, now: now,
+		Parent: d.Parent, Unhealthy: d.Unhealthy, UnhealthySince: document.Moment(d.UnhealthySince), NodeLost: n.Alive.V == nil, HeldBy: held, now: now,
 	}
 	if d.NUMA >= 0 {
 		row.NUMA = &d.NUMA

@@ -55,7 +55,7 @@ func NewGPUs(f *cmdutil.Factory) *cobra.Command {
 			for _, kind := range gpuKinds() {
 				prefixes = append(prefixes, controlplane.Prefix(kind))
 			}
-			view, err := cmdutil.ReadView(ctx, client.Store(), prefixes...)
+			view, err := cluster.ReadView(ctx, client.Store(), prefixes...)
 			if err != nil {
 				return err
 			}

@@ -12,7 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/escher-sched/escher/api/reasons"
+	"github.com/escher-sched/escher/api/document"
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
@@ -57,19 +58,7 @@ func NewPolicies(f *cmdutil.Factory) *cobra.Command {
 }
 
 // KeptRow is a row of a list of policies: those of a job, or a shared one.
-type KeptRow struct {
-	ID string `json:"id"`
-	// Job is the name of the job, and JobID its id; empty for a shared policy.
-	Job      string            `json:"job,omitempty"`
-	Session  string            `json:"session,omitempty"`
-	Policies []manifest.Policy `json:"policies"`
-	// Jobs are those that refer to a shared policy.
-	Jobs []string `json:"jobs,omitempty"`
-	// Wrong holds the errors in the parameters that the running programs report.
-	Wrong []string `json:"wrong,omitempty"`
-
-	Shared bool `json:"-"`
-}
+type KeptRow struct{ document.Policies }
 
 // Header returns the columns.
 func (KeptRow) Header() []table.Column {
@@ -79,7 +68,7 @@ func (KeptRow) Header() []table.Column {
 // Row returns the cells.
 func (k KeptRow) Row() []string {
 	var names, with []string
-	for _, p := range k.Policies {
+	for _, p := range k.Policies.Policies {
 		names = append(names, kindName(p))
 		with = append(with, PolicyWords(p))
 	}
@@ -120,48 +109,12 @@ func parametersText(p manifest.Policy) string {
 
 // KeptRows lists the policies of a view of one namespace.
 func KeptRows(view *cluster.View, _ time.Time) []KeptRow {
-	rows := make(map[string]*KeptRow)
-	for id, c := range view.Policies {
-		if c.V == nil {
-			continue
-		}
-		row := &KeptRow{ID: id.ID, Session: c.V.Session, Policies: Written(c.V.Policies), Shared: c.V.Job == ""}
-		if j := view.Jobs[cluster.ID{Namespace: id.Namespace, ID: c.V.Job}]; j != nil && j.V != nil {
-			row.Job = j.V.Name
-		}
-		for _, p := range c.V.Policies {
-			if p.Wrong != "" {
-				row.Wrong = append(row.Wrong, p.Kind+": "+p.Wrong)
-			}
-		}
-		rows[id.ID] = row
+	all := document.PoliciesOf(view)
+	rows := make([]KeptRow, len(all))
+	for i := range all {
+		rows[i].Policies = all[i]
 	}
-	out := make([]KeptRow, 0, len(rows))
-	for id, c := range view.Policies {
-		for _, shared := range reasons.RefersTo(c.V) {
-			if row := rows[shared]; row != nil && row.Shared {
-				row.Jobs = append(row.Jobs, id.ID)
-			}
-		}
-	}
-	for _, row := range rows {
-		slices.Sort(row.Jobs)
-		out = append(out, *row)
-	}
-	cmdutil.SortBy(out, func(k KeptRow) string { return k.ID })
-	return out
-}
-
-// Written returns policies in the form of files.
-func Written(stored []types.Policy) []manifest.Policy {
-	out := make([]manifest.Policy, len(stored))
-	for i, p := range stored {
-		out[i].Name = p.Kind
-		if p.With != "" {
-			out[i].With = manifest.With(p.With)
-		}
-	}
-	return out
+	return rows
 }
 
 // newPoliciesList returns the command that lists policies.
@@ -191,7 +144,7 @@ func listPolicies(ctx context.Context, f *cmdutil.Factory, watch bool) error {
 		return err
 	}
 	ns := client.Namespace()
-	view, err := cmdutil.ReadView(ctx, client.Store(), controlplane.Prefix(controlplane.Policies, ns), controlplane.Prefix(controlplane.Jobs, ns))
+	view, err := cluster.ReadView(ctx, client.Store(), controlplane.Prefix(controlplane.Policies, ns), controlplane.Prefix(controlplane.Jobs, ns))
 	if err != nil {
 		return err
 	}
@@ -283,7 +236,7 @@ func newPoliciesKinds(f *cmdutil.Factory) *cobra.Command {
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			known := KnownPolicies()
+			known := library.KnownPolicies()
 			var rows []kindRow
 			for _, name := range render.SortedKeys(known) {
 				row, err := newKindRow(name, known)

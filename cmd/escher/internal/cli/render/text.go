@@ -42,15 +42,6 @@ func NeedsText(requests types.Requests, devices []types.DeviceRequest) string {
 // SortedKeys returns the keys of a map in order.
 func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Moment converts a time in nanoseconds, nil if there is none.
-func Moment(nanos int64) *time.Time {
-	if nanos == 0 {
-		return nil
-	}
-	t := time.Unix(0, nanos).UTC()
-	return &t
-}
-
 // Shortly formats a duration with its largest units only.
 func Shortly(d time.Duration) string {
 	switch {

@@ -54,11 +54,8 @@ func TestWhen(t *testing.T) {
 			t.Errorf("%s: %s, want %s", x.at, got, x.want)
 		}
 	}
-	if got := When(0, now); got != "" || Moment(0) != nil {
-		t.Errorf("no time is %q and %v", got, Moment(0))
-	}
-	if at := Moment(now.UnixNano()); at == nil || !at.Equal(now) || at.Location() != time.UTC {
-		t.Errorf("%v, want %v", at, now)
+	if got := When(0, now); got != "" {
+		t.Errorf("no time is %q", got)
 	}
 	if got := Duration(0) + Duration(90*time.Second); got != "1m30s" {
 		t.Errorf("durations: %q", got)

@@ -66,7 +66,7 @@ func describe(ctx context.Context, f *cmdutil.Factory, name string) (*resourceDe
 	for _, kind := range append(node.StateKinds(), controlplane.Tasks, controlplane.Statuses, controlplane.Jobs) {
 		prefixes = append(prefixes, controlplane.Prefix(kind))
 	}
-	view, err := cmdutil.ReadView(ctx, client.Store(), prefixes...)
+	view, err := cluster.ReadView(ctx, client.Store(), prefixes...)
 	if err != nil {
 		return nil, err
 	}

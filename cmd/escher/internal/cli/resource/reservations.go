@@ -7,22 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/types"
 )
 
 // ReservationRow is a row of a list of reservations.
 type ReservationRow struct {
-	ID string `json:"id"`
-	// Phase is that of the grant, or pending.
-	Phase   string         `json:"phase"`
-	Bundles []types.Bundle `json:"bundles,omitempty"`
-	// Nodes are the nodes of the bundles, in their order.
-	Nodes []string `json:"nodes,omitempty"`
+	document.Reservation
 
 	age time.Duration
 }
@@ -65,7 +60,7 @@ func NewReservations(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			view, err := cmdutil.ReadView(cmd.Context(), client.Store(),
+			view, err := cluster.ReadView(cmd.Context(), client.Store(),
 				controlplane.Prefix(controlplane.Reservations, client.Namespace()),
 				controlplane.Prefix(controlplane.Grants, client.Namespace()))
 			if err != nil {
@@ -82,7 +77,7 @@ func NewReservations(f *cmdutil.Factory) *cobra.Command {
 func reservationRows(view *cluster.View, now time.Time) []ReservationRow {
 	var rows []ReservationRow
 	for id, r := range view.Reservations {
-		if r.Info.Absent() && r.Grant.V != nil && r.Grant.V.Task != 0 {
+		if document.OfTask(r) {
 			continue // belongs to a task: escher why describes it there
 		}
 		rows = append(rows, NewReservationRow(id, r, now))
@@ -91,17 +86,11 @@ func reservationRows(view *cluster.View, now time.Time) []ReservationRow {
 	return rows
 }
 
+// NewReservationRow makes the row of a reservation.
 func NewReservationRow(id cluster.ID, r *cluster.Reservation, now time.Time) ReservationRow {
-	row := ReservationRow{ID: id.ID, Phase: string(types.Pending)}
+	row := ReservationRow{Reservation: document.ReservationOf(id, r)}
 	if r.Info.V != nil {
-		row.Bundles = r.Info.V.Bundles
 		row.age = now.Sub(time.Unix(0, r.Info.V.Submitted))
-	}
-	if g := r.Grant.V; g != nil {
-		row.Phase, row.Nodes = string(g.Phase), g.Bundles
-		if !r.Current() {
-			row.Phase = string(types.Releasing) // even if its grant does not say so yet
-		}
 	}
 	return row
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/apply"
@@ -61,7 +61,7 @@ func (p *PolicyFlags) count() (n int, flag string) {
 
 // Policies makes the policies of the flags, in the order of their kinds.
 func (p *PolicyFlags) Policies() ([]esl.Policy, error) {
-	m := policyMaker{flags: p.flags, known: policy.KnownPolicies(), used: make(map[string]bool)}
+	m := policyMaker{flags: p.flags, known: library.KnownPolicies(), used: make(map[string]bool)}
 	kinds := builtin.Policies()
 	for _, kind := range kinds {
 		m.refuseEmpty(esl.Describe(kind))

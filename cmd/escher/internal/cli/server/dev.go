@@ -180,7 +180,7 @@ func greet(f *cmdutil.Factory, dir dev.Dir, info dev.Info) {
 		fmt.Fprintf(f.Out, "  the nodes share this machine: each offers all of its cpu and memory that --cpu and --memory do not limit\n")
 	}
 	fmt.Fprintf(f.Out, "  export ESCHER_DIR=%s\n  escher nodes\n", dir)
-	fmt.Fprintf(f.Out, "programs connect to ESCHER_ENDPOINTS=%s; the log is %s\n", info.Endpoint, dir.LogFile())
+	fmt.Fprintf(f.Out, "programs connect to ESCHER_ENDPOINTS=%s, or by HTTP to %s; the log is %s\n", info.Endpoint, info.API, dir.LogFile())
 }
 
 // openLog returns the log of the cluster: a file in its directory, and the error output too if the

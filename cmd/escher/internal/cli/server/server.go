@@ -79,6 +79,7 @@ func NewServer(f *cmdutil.Factory) *cobra.Command {
 	set.IntVar(&cfg.MaxPending, "max-pending", server.DefaultPolicy().MaxPending, "number of waiting tasks above which the server slows submissions")
 	set.StringVar(&quota, "etcd-quota", "", "the --quota-backend-bytes of etcd, such as 8Gi, for an etcd before 3.6, which does not report it")
 	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, without a password")
+	set.StringVar(&cfg.API, "api", "", "unix:///path of a socket for the HTTP API, which root and the user of the server may use; default: none")
 	set.BoolVar(&cfg.Pprof, "pprof", false, "serve profiles at --ops, too")
 	logs.Add(set)
 	return cmd

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
@@ -116,7 +117,7 @@ func (d *describing) reservation(id cluster.ID) (description, error) {
 	}
 	out := &reservationDescription{ReservationRow: resource.NewReservationRow(id, r, d.now), Namespace: id.Namespace, now: d.now}
 	if v := r.Info.V; v != nil {
-		out.Priority, out.Accumulate, out.Session, out.Submitted = v.Priority, v.Accumulate, v.Session, render.Moment(v.Submitted)
+		out.Priority, out.Accumulate, out.Session, out.Submitted = v.Priority, v.Accumulate, v.Session, document.Moment(v.Submitted)
 		out.Lost = v.Lost
 	}
 	if out.Phase != string(types.Granted) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
@@ -162,7 +163,7 @@ func (d *policiesDescription) Write(w io.Writer) error {
 // writePolicies writes the policies, their objects, and their explanations.
 func (d *policiesDescription) writePolicies(s *render.Sheet) {
 	var kept []string
-	for _, p := range d.Policies {
+	for _, p := range d.Policies.Policies {
 		text := policy.PolicyWords(p)
 		if slices.Contains(d.Others, p.Name) {
 			text += "  (run by a program of its own)"
@@ -240,5 +241,5 @@ func (d *describing) policiesKept(ctx context.Context, job string) ([]manifest.P
 	if kept == nil || err != nil {
 		return nil, err
 	}
-	return policy.Written(kept.Policies), nil
+	return document.Written(kept.Policies), nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/measured"
@@ -129,13 +130,12 @@ func TestWithoutValues(t *testing.T) {
 
 // TestSortTasks keeps the tasks of a job together, by index and then age.
 func TestSortTasks(t *testing.T) {
+	row := func(id, job string, index int, age time.Duration) TaskRow {
+		return TaskRow{Task: document.Task{ID: id, Job: job, Index: &index}, Age: age}
+	}
 	rows := []TaskRow{
-		{ID: "z"},
-		{ID: "j-3", Job: "j", Index: new(10), Age: 5},
-		{ID: "j-2", Job: "j", Index: new(2), Age: 5},
-		{ID: "j-9", Job: "j", Index: new(2), Age: 9},
-		{ID: "j-1", Job: "j", Index: new(2), Age: 5},
-		{ID: "a", Age: 1},
+		{Task: document.Task{ID: "z"}}, row("j-3", "j", 10, 5), row("j-2", "j", 2, 5), row("j-9", "j", 2, 9), row("j-1", "j", 2, 5),
+		{Task: document.Task{ID: "a"}, Age: 1},
 	}
 	sortTasks(rows)
 	var got []string
@@ -159,15 +159,15 @@ func TestTaskCells(t *testing.T) {
 		exit, index, ports, needs string
 		waits                     bool
 	}{
-		{row: TaskRow{Phase: types.Running, ExitCode: 1, Started: &now}},
-		{row: TaskRow{Phase: types.Pending, Retry: &now}},
-		{row: TaskRow{Phase: types.Succeeded}, exit: "0"},
-		{row: TaskRow{Phase: types.Failed, Started: &now}, exit: "0"},
-		{row: TaskRow{Phase: types.Failed, ExitCode: 137, Index: new(0)}, exit: "137", index: "0"},
-		{row: TaskRow{Ports: map[string]int{"b": 2, "a": 10}}, ports: "a=10,b=2"},
-		{row: TaskRow{Retry: new(now.Add(1))}, waits: true},
-		{row: TaskRow{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 500}), Alternatives: alternatives}, needs: "cpu=0.5; gpu=1 or gpu=2 or 2 more"},
-		{row: TaskRow{Alternatives: alternatives[:2]}, needs: "gpu=1 or gpu=2"},
+		{row: TaskRow{Task: document.Task{Phase: types.Running, ExitCode: 1, Started: &now}}},
+		{row: TaskRow{Task: document.Task{Phase: types.Pending, Retry: &now}}},
+		{row: TaskRow{Task: document.Task{Phase: types.Succeeded}}, exit: "0"},
+		{row: TaskRow{Task: document.Task{Phase: types.Failed, Started: &now}}, exit: "0"},
+		{row: TaskRow{Task: document.Task{Phase: types.Failed, ExitCode: 137, Index: new(0)}}, exit: "137", index: "0"},
+		{row: TaskRow{Task: document.Task{Ports: map[string]int{"b": 2, "a": 10}}}, ports: "a=10,b=2"},
+		{row: TaskRow{Task: document.Task{Retry: new(now.Add(1))}}, waits: true},
+		{row: TaskRow{Task: document.Task{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 500}), Alternatives: alternatives}}, needs: "cpu=0.5; gpu=1 or gpu=2 or 2 more"},
+		{row: TaskRow{Task: document.Task{Alternatives: alternatives[:2]}}, needs: "gpu=1 or gpu=2"},
 	} {
 		if r := x.row; r.exit() != x.exit || r.index() != x.index || types.PortsText(r.Ports) != x.ports || r.Needs() != x.needs || r.waitsForRetry(now) != x.waits {
 			t.Errorf("%+v: %q, %q, %q, %q, %t", r, r.exit(), r.index(), types.PortsText(r.Ports), r.Needs(), r.waitsForRetry(now))
@@ -190,7 +190,7 @@ func TestHasPorts(t *testing.T) {
 		{types.Succeeded, "port", false},
 		{types.Running, "port/0", false},
 	} {
-		row := TaskRow{Phase: x.phase, Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1, x.resource: 1000})}
+		row := TaskRow{Task: document.Task{Phase: x.phase, Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1, x.resource: 1000})}}
 		if row.hasPorts() != x.want {
 			t.Errorf("%s, %s: %t", x.phase, x.resource, !x.want)
 		}

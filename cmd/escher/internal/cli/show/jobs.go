@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
@@ -18,16 +19,7 @@ import (
 
 // jobRow is a row of a list of jobs.
 type jobRow struct {
-	ID   string `json:"id"`
-	Name string `json:"name,omitempty"`
-
-	Labels map[string]string `json:"labels,omitempty"`
-	// Phase sums up those of its tasks: waiting or running comes before ended.
-	Phase types.Phase `json:"phase"`
-	// Tasks is the number of its tasks; Phases is how many of the stored ones are in each phase.
-	Tasks     int                 `json:"tasks"`
-	Phases    map[types.Phase]int `json:"phases"`
-	Submitted *time.Time          `json:"submitted,omitempty"`
+	document.Job
 
 	age time.Duration
 }
@@ -91,7 +83,7 @@ func NewJobs(f *cmdutil.Factory) *cobra.Command {
 				}
 				return cmdutil.WatchList(ctx, f, cmdutil.Listing[jobRow]{Kinds: kinds, Rows: rows, Shown: shown})
 			}
-			view, err := cmdutil.ReadView(ctx, client.Store(), controlplane.Prefix(controlplane.Jobs, ns),
+			view, err := cluster.ReadView(ctx, client.Store(), controlplane.Prefix(controlplane.Jobs, ns),
 				controlplane.Prefix(controlplane.Tasks, ns), controlplane.Prefix(controlplane.Statuses, ns))
 			if err != nil {
 				return err
@@ -123,29 +115,7 @@ func jobRows(view *cluster.View, ns string, now time.Time, selects func(map[stri
 }
 
 func newJobRow(view *cluster.View, id cluster.ID, now time.Time) jobRow {
-	j := view.Jobs[id].V
-	row := jobRow{
-		ID: id.ID, Name: j.Name, Labels: types.LabelMap(j.Labels), Tasks: j.Tasks, Phases: make(map[types.Phase]int),
-		Submitted: render.Moment(j.Submitted), age: now.Sub(time.Unix(0, j.Submitted)),
-	}
-	for _, t := range view.Members(id) {
-		if t.Info.V != nil {
-			row.Phases[t.Phase()]++
-		}
-	}
-	row.Phase = phaseOf(row.Phases)
-	return row
-}
-
-// phaseOf sums up phases: running while a task runs, pending while one waits, and
-// failed if one has.
-func phaseOf(phases map[types.Phase]int) types.Phase {
-	for _, p := range []types.Phase{types.Running, types.Bound, types.Pending, types.Failed, types.Cancelled} {
-		if phases[p] > 0 {
-			return p
-		}
-	}
-	return types.Succeeded
+	return jobRow{Job: document.JobOf(view, id), age: now.Sub(time.Unix(0, view.Jobs[id].V.Submitted))}
 }
 
 // phasesText formats the number of tasks in each phase.

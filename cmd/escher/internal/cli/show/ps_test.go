@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
@@ -57,7 +59,7 @@ func TestGoneBy(t *testing.T) {
 		{types.Stop{Grace: time.Second}, []nodeagent.Step{nodeagent.StepStarted, nodeagent.StepWarned}, 61 * time.Second},
 		{types.Stop{}, []nodeagent.Step{nodeagent.StepWarned, nodeagent.StepSignalled}, 30 * time.Second},
 	} {
-		row := TaskRow{stop: &x.stop, Ending: "enough", Phase: types.Running}
+		row := TaskRow{stop: &x.stop, Task: document.Task{Ending: "enough", Phase: types.Running}}
 		var events []nodeapi.Event
 		for _, step := range x.steps {
 			events = append(events, nodeapi.Event{At: at, Step: step})
@@ -159,7 +161,7 @@ func TestPsInOrderOfTheIndex(t *testing.T) {
 	if got := strings.Join(strings.Fields(out.String()), " "); got != want {
 		t.Errorf("ps lists %s, want %s", got, want)
 	}
-	view, err := cmdutil.ReadView(t.Context(), store, controlplane.Root)
+	view, err := cluster.ReadView(t.Context(), store, controlplane.Root)
 	if err != nil {
 		t.Fatal(err)
 	}

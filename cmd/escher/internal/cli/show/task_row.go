@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
@@ -17,33 +18,7 @@ import (
 
 // TaskRow is a row of a list of tasks.
 type TaskRow struct {
-	ID           string                `json:"id"`
-	Name         string                `json:"name,omitempty"`
-	Job          string                `json:"job,omitempty"`
-	Index        *int                  `json:"index,omitempty"` // of a task of a job
-	Labels       map[string]string     `json:"labels,omitempty"`
-	Phase        types.Phase           `json:"phase"`
-	Ending       string                `json:"ending,omitempty"` // why it is being stopped or evicted
-	GoneBy       *time.Time            `json:"goneBy,omitempty"` // when it is killed at the latest, if its node says so
-	Health       types.Health          `json:"health,omitempty"`
-	Node         string                `json:"node,omitempty"`
-	Attempt      int                   `json:"attempt,omitempty"`
-	ExitCode     int                   `json:"exitCode"`
-	Reason       string                `json:"reason,omitempty"`
-	Restarts     int                   `json:"restarts,omitempty"`
-	Failures     int                   `json:"failures,omitempty"`
-	Ports        map[string]int        `json:"ports,omitempty"` // by name, of one that has a node
-	Image        string                `json:"image,omitempty"`
-	Requests     types.Requests        `json:"requests"`
-	Alternatives []types.Alternative   `json:"alternatives,omitempty"`
-	Devices      []types.DeviceRequest `json:"devices,omitempty"`
-	Priority     int                   `json:"priority,omitempty"`
-	Submitted    *time.Time            `json:"submitted,omitempty"`
-	Bound        *time.Time            `json:"bound,omitempty"`
-	Started      *time.Time            `json:"started,omitempty"`
-	Ended        *time.Time            `json:"ended,omitempty"`
-	Retry        *time.Time            `json:"retry,omitempty"`
-	Deadline     *time.Time            `json:"deadline,omitempty"`
+	document.Task
 
 	Age time.Duration `json:"-"`
 	// left is the time until GoneBy.
@@ -96,18 +71,6 @@ func (t TaskRow) where() string {
 // waitsForRetry reports whether it waits until the time of its next attempt.
 func (t TaskRow) waitsForRetry(now time.Time) bool { return t.Retry != nil && t.Retry.After(now) }
 
-// endingOf returns the order by which a task is being stopped or evicted; nil if it is not.
-func endingOf(t controlplane.TaskState) *types.Stop {
-	stop := t.Task.Stop
-	if t.Phase().Held() {
-		stop = t.Task.Leaving(t.Attempt())
-	}
-	if t.Phase().Ended() {
-		return nil
-	}
-	return stop
-}
-
 // exit is the exit code; empty before the end, or if the task never ran.
 func (t TaskRow) exit() string {
 	if !t.Phase.Ended() || t.Phase != types.Succeeded && t.Started == nil && t.ExitCode == 0 {
@@ -138,24 +101,7 @@ func sortTasks(rows []TaskRow) {
 
 // NewTaskRow makes the row of a task.
 func NewTaskRow(t controlplane.TaskState, now time.Time) TaskRow {
-	row := TaskRow{
-		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Labels: types.LabelMap(t.Task.Labels), Phase: t.Phase(), stop: endingOf(t), spec: t.Task.Spec,
-		Requests: t.Task.Requests, Alternatives: t.Task.Alternatives, Devices: t.Task.Devices, Priority: t.Task.Priority,
-		Submitted: render.Moment(t.Task.Submitted), Deadline: render.Moment(t.Task.Deadline), Age: now.Sub(time.Unix(0, t.Task.Submitted)),
-	}
-	if row.stop != nil {
-		row.Ending = cmp.Or(row.stop.Reason, "it was stopped")
-	}
-	if t.Task.Count > 0 {
-		row.Index = &t.Task.Index
-	}
-	if s := t.Status; s != nil {
-		row.Node, row.Attempt, row.ExitCode, row.Reason = s.Node, s.Attempt, s.ExitCode, s.Reason
-		row.Restarts, row.Image, row.Health = s.Restarts, s.Image, s.Health
-		row.Failures, row.Retry = s.Failures, render.Moment(s.Retry)
-		row.Bound, row.Started, row.Ended = render.Moment(s.Bound), render.Moment(s.Started), render.Moment(s.Ended)
-	}
-	return row
+	return TaskRow{Task: document.TaskOf(t), stop: document.StopOf(t), spec: t.Task.Spec, Age: now.Sub(time.Unix(0, t.Task.Submitted))}
 }
 
 // Needs formats the requests of the task, alternatives included.

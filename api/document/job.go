@@ -1,0 +1,46 @@
+package document
+
+import (
+	"time"
+
+	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/types"
+)
+
+// Job is a job and the phases of its tasks.
+type Job struct {
+	ID     string            `json:"id"`
+	Name   string            `json:"name,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	// Phase sums up those of its tasks: waiting or running comes before ended.
+	Phase types.Phase `json:"phase"`
+	// Tasks is the number of its tasks; Phases is how many of the stored ones are in each phase.
+	Tasks     int                 `json:"tasks"`
+	Phases    map[types.Phase]int `json:"phases"`
+	Submitted *time.Time          `json:"submitted,omitempty"`
+}
+
+// JobOf returns the document of a job of a view.
+func JobOf(view *cluster.View, id cluster.ID) Job {
+	j := view.Jobs[id].V
+	out := Job{
+		ID: id.ID, Name: j.Name, Labels: types.LabelMap(j.Labels), Tasks: j.Tasks, Phases: make(map[types.Phase]int), Submitted: Moment(j.Submitted),
+	}
+	for _, t := range view.Members(id) {
+		if t.Info.V != nil {
+			out.Phases[t.Phase()]++
+		}
+	}
+	out.Phase = phaseOf(out.Phases)
+	return out
+}
+
+// phaseOf sums up phases: running while a task runs, pending while one waits, and failed if one has.
+func phaseOf(phases map[types.Phase]int) types.Phase {
+	for _, p := range []types.Phase{types.Running, types.Bound, types.Pending, types.Failed, types.Cancelled} {
+		if phases[p] > 0 {
+			return p
+		}
+	}
+	return types.Succeeded
+}

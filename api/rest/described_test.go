@@ -1,0 +1,77 @@
+package rest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/escher-sched/escher/api/rest"
+)
+
+var update = flag.Bool("update", false, "write the files that the test compares")
+
+// TestDescribed compares docs/openapi.json and the table of docs/api.md with the operations.
+func TestDescribed(t *testing.T) {
+	_, api := rest.Build(rest.Config{Version: "1"})
+	text, err := json.Marshal(api.OpenAPI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var description bytes.Buffer
+	if err := json.Indent(&description, text, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	description.WriteByte('\n')
+	compare(t, "../../docs/openapi.json", description.String())
+
+	const page, end = "../../docs/api.md", "<!-- end -->"
+	was, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(was), "-update -->\n")
+	_, after, ends := strings.Cut(rest, end)
+	if !found || !ends {
+		t.Fatalf("%s has no place for the table", page)
+	}
+	compare(t, page, before+"-update -->\n"+table(api)+end+after)
+}
+
+// table returns the operations as a table, by their tags.
+func table(api huma.API) string {
+	var rows []string
+	for path, item := range api.OpenAPI().Paths {
+		for method, op := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "DELETE": item.Delete} {
+			if op != nil {
+				at := strings.Replace(path, "/v1/namespaces/{namespace}/", "…/", 1)
+				rows = append(rows, fmt.Sprintf("| `%s %s` | `%s` | %s |\n", method, at, op.OperationID, op.Summary))
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b string) int {
+		path := func(row string) string { _, at, _ := strings.Cut(row, " /"); return at + row }
+		return strings.Compare(path(strings.Replace(a, "…", "/…", 1)), path(strings.Replace(b, "…", "/…", 1)))
+	})
+	return "| request | operation | what it does |\n|---|---|---|\n" + strings.Join(rows, "")
+}
+
+// compare compares a file with what it should be, or writes it.
+func compare(t *testing.T, path, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s is not as the operations are (%v): go test ./api/rest -run TestDescribed -update", path, err)
+	}
+}

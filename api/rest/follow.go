@@ -1,0 +1,82 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
+	"github.com/escher-sched/escher/types"
+)
+
+// watched is the input of watch.
+type watched struct {
+	InNamespace
+	Of          string   `query:"of" enum:"tasks,resources" default:"tasks" doc:"what to follow"`
+	ID          []string `query:"id,explode" maxItems:"1000" doc:"follows only the tasks with these ids, in full: repeat it for several"`
+	After       int64    `query:"after" minimum:"0" doc:"goes on after the event with this id"`
+	LastEventID string   `header:"Last-Event-ID" maxLength:"20" doc:"the same, as clients of server-sent events send it by themselves"`
+}
+
+// follow registers the operation that follows changes, as server-sent events.
+func (s *service) follow() {
+	op := s.described(operation{
+		http.MethodGet, "/v1/namespaces/{namespace}/watch", "watch",
+		"Follow changes as server-sent events: first what there is, then an event synced, then each change", "follow",
+	})
+	op.Responses["200"] = &huma.Response{Description: "server-sent events: task or resource, synced, and error at the end", Content: map[string]*huma.MediaType{
+		"text/event-stream": {Schema: s.eventSchema()},
+	}}
+	huma.Register(s.api, op, func(ctx context.Context, in *watched) (*huma.StreamResponse, error) {
+		direct, err := s.direct(in.Namespace)
+		if err == nil {
+			err = in.resume()
+		}
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		return &huma.StreamResponse{Body: func(hctx huma.Context) { serveEvents(hctx, direct, in) }}, nil
+	})
+}
+
+// eventSchema returns the schema of the data of events.
+func (s *service) eventSchema() *huma.Schema {
+	var all []*huma.Schema
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[tasksocket.Status](), reflect.TypeFor[tasksocket.Removed](), reflect.TypeFor[tasksocket.ResourceChange](), reflect.TypeFor[tasksocket.Synced](), reflect.TypeFor[Problem](),
+	} {
+		all = append(all, s.api.OpenAPI().Components.Schemas.Schema(t, true, ""))
+	}
+	return &huma.Schema{OneOf: all}
+}
+
+// resume reads the id of the last event that the watcher has seen.
+func (w *watched) resume() error {
+	if w.After != 0 || w.LastEventID == "" {
+		return nil
+	}
+	after, err := strconv.ParseInt(w.LastEventID, 10, 64)
+	if err != nil || after < 0 {
+		return types.Errorf(types.Invalid, "Last-Event-ID: %q is no revision: give the id of the last event", w.LastEventID)
+	}
+	w.After = after
+	return nil
+}
+
+// serveEvents sends events until the watcher or the server ends.
+func serveEvents(hctx huma.Context, direct tasksocket.Direct, in *watched) {
+	_, w := humago.Unwrap(hctx)
+	out := answer.NewStream(w)
+	defer out.End()
+	err := direct.Watch(hctx.Context(), tasksocket.Watch{Of: in.Of, IDs: in.ID, After: in.After}, func(e tasksocket.Event) error {
+		return out.Send(e.Kind, e.ID, e.Data)
+	})
+	if hctx.Context().Err() == nil {
+		_ = out.Send("error", 0, problemOf(err)) // the answer has begun, so an event is the only way
+	}
+}

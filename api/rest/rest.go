@@ -1,0 +1,192 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.uber.org/zap"
+	"sigs.k8s.io/json"
+
+	"github.com/escher-sched/escher/api/library"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
+	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
+)
+
+// Config configures the API.
+type Config struct {
+	Store controlplane.Store
+	// Voice words the remedies of explanations; nil means plain words.
+	Voice action.Renderer
+	// Version is that of the program.
+	Version string
+	// Log logs internal errors; nil means no log.
+	Log *zap.Logger
+}
+
+// service is the operations.
+type service struct {
+	cfg Config
+	api huma.API
+}
+
+// The bounds of a request. mostBody is the size of the largest body, and slowest how long reading it
+// may take.
+const (
+	mostBody = 16 << 20
+	slowest  = 30 * time.Second
+)
+
+// Handler serves the API without access control: whoever reaches it is an administrator.
+func Handler(cfg Config) http.Handler {
+	mux, _ := handler(cfg)
+	return mux
+}
+
+// handler returns the handler, and the API that it serves.
+func handler(cfg Config) (http.Handler, huma.API) {
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	if cfg.Voice == nil {
+		cfg.Voice = action.Action.String
+	}
+	mux := http.NewServeMux()
+	conf := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info:    &huma.Info{Title: "Escher", Version: cfg.Version, Description: "Tasks, resources and policies of a cluster."},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
+			},
+		},
+		OpenAPIPath:                  "/openapi",
+		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+		Transformers:                 []huma.Transformer{refuse},
+	}
+	s := &service{cfg: cfg, api: humago.New(mux, conf)}
+	s.alias()
+	for _, register := range []func(){s.cluster, s.tasks, s.jobs, s.resources, s.changes, s.follow} {
+		register()
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		write(w, problemOf(types.Errorf(types.NotFound, "%s %s: there is no such operation: /openapi.json lists all", r.Method, types.Cut(r.URL.Path, 200))))
+	})
+	return mux, s.api
+}
+
+// write answers with a problem outside of an operation.
+func write(w http.ResponseWriter, p *Problem) {
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	_ = huma.DefaultJSONFormat.Marshal(w, p) // the client may be gone
+}
+
+// InNamespace is an input that names a namespace.
+type InNamespace struct {
+	Namespace string `path:"namespace" doc:"the namespace"`
+}
+
+// ByID is an input that names an object of a namespace.
+type ByID struct {
+	InNamespace
+	ID string `path:"id" doc:"the id, or a unique prefix of it"`
+}
+
+// output is an answer with a body.
+type output[T any] struct {
+	Body T
+}
+
+// operation describes an operation.
+type operation struct {
+	method, path, id, summary, tag string
+}
+
+// add registers an operation.
+func add[I, T any](s *service, op operation, do func(ctx context.Context, in *I) (T, error)) {
+	huma.Register(s.api, s.described(op), func(ctx context.Context, in *I) (*output[T], error) {
+		out, err := do(ctx, in)
+		if err != nil {
+			return nil, s.failed(ctx, op, err)
+		}
+		return &output[T]{Body: out}, nil
+	})
+}
+
+// described returns the operation as OpenAPI has it.
+func (s *service) described(op operation) huma.Operation {
+	problem := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
+	return huma.Operation{
+		Method: op.method, Path: op.path, OperationID: op.id, Summary: op.summary, Tags: []string{op.tag},
+		MaxBodyBytes: mostBody, BodyReadTimeout: slowest,
+		Responses: map[string]*huma.Response{"default": {
+			Description: "the error", Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
+		}},
+	}
+}
+
+// failed returns an error as a problem. It logs an error of class internal, unless the request was
+// canceled.
+func (s *service) failed(ctx context.Context, op operation, err error) error {
+	if types.Is(err, types.Internal) && ctx.Err() == nil {
+		s.cfg.Log.Error("request failed", zap.String("path", op.path), zap.Error(err))
+	}
+	return problemOf(err)
+}
+
+// body is an input with a body in JSON that has the fields of T.
+type body[T any] struct {
+	InNamespace
+	RawBody []byte `contentType:"application/json"`
+}
+
+// decoded decodes a body. Invalid: a field is unknown, twice there, or of another type.
+func decoded[T any](text []byte) (out T, err error) {
+	wrong, err := json.UnmarshalStrict(text, &out)
+	if err == nil && len(wrong) > 0 {
+		err = wrong[0]
+	}
+	if err != nil {
+		err = types.Errorf(types.Invalid, "body: %w: correct it, as /openapi.json has it", err)
+	}
+	return out, err
+}
+
+// post registers an operation with a body. The body is decoded as the task socket does it.
+func post[I, T, B any](s *service, op operation, raw func(*I) []byte, do func(ctx context.Context, in *I, b B) (T, error)) {
+	described := s.described(op)
+	described.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[B](), true, "")},
+	}}
+	described.SkipValidateBody = true
+	huma.Register(s.api, described, func(ctx context.Context, in *I) (*output[T], error) {
+		b, err := decoded[B](raw(in))
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		out, err := do(ctx, in, b)
+		if err != nil {
+			return nil, s.failed(ctx, op, err)
+		}
+		return &output[T]{Body: out}, nil
+	})
+}
+
+// client returns a client of a namespace. Invalid: it is not a name.
+func (s *service) client(ns string) (*controlplane.Client, error) {
+	return controlplane.New(s.cfg.Store, ns)
+}
+
+// direct performs requests in a namespace, as programs outside of tasks do.
+func (s *service) direct(ns string) (tasksocket.Direct, error) {
+	client, err := s.client(ns)
+	return tasksocket.Direct{Client: client, Library: library.OfSocket, Log: s.cfg.Log}, err
+}

@@ -1,0 +1,149 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/api/document"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/why"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
+	"github.com/escher-sched/escher/types"
+)
+
+// tasks registers the operations on tasks.
+func (s *service) tasks() {
+	const path, tag = "/v1/namespaces/{namespace}/tasks", "tasks"
+	add(s, operation{http.MethodGet, path, "listTasks", "List tasks, by id", tag}, s.listTasks)
+	post(s, operation{http.MethodPost, path, "launchTasks", "Launch tasks; several become a job, to which policies may apply", tag}, (*body[tasksocket.Launch]).raw,
+		func(ctx context.Context, in *body[tasksocket.Launch], b tasksocket.Launch) (tasksocket.Launched, error) {
+			direct, err := s.direct(in.Namespace)
+			if err != nil {
+				return tasksocket.Launched{}, err
+			}
+			return direct.Launch(ctx, b)
+		})
+	add(s, operation{http.MethodGet, path + "/{id}", "getTask", "Describe a task", tag}, s.getTask)
+	add(s, operation{http.MethodDelete, path + "/{id}", "removeTask", "Remove a task that has ended", tag},
+		func(ctx context.Context, in *ByID) (tasksocket.Committed, error) {
+			client, id, err := s.find(ctx, in, controlplane.Tasks)
+			if err != nil {
+				return tasksocket.Committed{}, err
+			}
+			return tasksocket.Committed{}, client.Remove(ctx, id)
+		})
+	post(s, operation{http.MethodPost, path + "/{id}/stop", "stopTask", "Stop a task for good", tag}, (*onOne[tasksocket.Stop]).raw,
+		func(ctx context.Context, in *onOne[tasksocket.Stop], b tasksocket.Stop) (tasksocket.Committed, error) {
+			client, id, err := s.find(ctx, &in.ByID, controlplane.Tasks)
+			if err != nil {
+				return tasksocket.Committed{}, err
+			}
+			return tasksocket.Committed{}, tasksocket.Direct{Client: client}.Stop(ctx, id, b)
+		})
+	post(s, operation{http.MethodPost, path + "/{id}/evict", "evictTask", "End an attempt of a task, which then waits for its next one", tag}, (*onOne[tasksocket.Evict]).raw,
+		func(ctx context.Context, in *onOne[tasksocket.Evict], b tasksocket.Evict) (tasksocket.Committed, error) {
+			client, id, err := s.find(ctx, &in.ByID, controlplane.Tasks)
+			if err != nil {
+				return tasksocket.Committed{}, err
+			}
+			return tasksocket.Committed{}, client.Evict(ctx, id, b.Attempt)
+		})
+	add(s, operation{http.MethodGet, "/v1/namespaces/{namespace}/wait", "waitTasks", "Wait until tasks are in a state, or the time is over", tag}, s.wait)
+	s.explain(path+"/{id}/why", "explainTask", "Explain the state of a task, such as why it waits", tag, why.KindTask, controlplane.Tasks)
+}
+
+// raw returns the body.
+func (b *body[T]) raw() []byte { return b.RawBody }
+
+// onOne is an input that names an object, with a body in JSON.
+type onOne[T any] struct {
+	ByID
+	RawBody []byte `contentType:"application/json"`
+}
+
+// raw returns the body.
+func (b *onOne[T]) raw() []byte { return b.RawBody }
+
+// find returns a client of the namespace, and the whole id of an object. NotFound: there is none.
+func (s *service) find(ctx context.Context, in *ByID, kind controlplane.Kind) (*controlplane.Client, string, error) {
+	client, err := s.client(in.Namespace)
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := client.ResolveKind(ctx, kind, in.ID)
+	return client, id, err
+}
+
+// listedTasks is the input of listTasks.
+type listedTasks struct {
+	InNamespace
+	Listing
+	Job   string   `query:"job" maxLength:"256" doc:"lists only the tasks of the job with this id"`
+	Phase []string `query:"phase" maxItems:"8" enum:"pending,bound,running,succeeded,failed,cancelled" doc:"lists only tasks in these phases, with commas between"`
+}
+
+func (s *service) listTasks(ctx context.Context, in *listedTasks) (page[document.Task], error) {
+	out := page[document.Task]{Items: []document.Task{}}
+	client, err := s.client(in.Namespace)
+	if err != nil {
+		return out, err
+	}
+	selects, err := in.selects()
+	if err != nil {
+		return out, err
+	}
+	more := false
+	out.Revision, err = client.EachTask(ctx, func(t controlplane.TaskState) error {
+		switch {
+		case more, in.After != "" && strings.Compare(t.ID, in.After) <= 0, in.Job != "" && t.Task.Job != in.Job:
+		case len(in.Phase) > 0 && !slices.Contains(in.Phase, string(t.Phase())), !selects(types.LabelMap(t.Task.Labels)):
+		case len(out.Items) == in.Limit:
+			more = true
+		default:
+			out.Items = append(out.Items, document.TaskOf(t))
+		}
+		return nil
+	})
+	if more {
+		out.Next = out.Items[len(out.Items)-1].ID
+	}
+	return out, err
+}
+
+func (s *service) getTask(ctx context.Context, in *ByID) (document.Task, error) {
+	client, err := s.client(in.Namespace)
+	if err != nil {
+		return document.Task{}, err
+	}
+	t, err := client.Status(ctx, in.ID)
+	if err != nil {
+		return document.Task{}, err
+	}
+	return document.TaskOf(t), nil
+}
+
+// waited is the input of waitTasks.
+type waited struct {
+	InNamespace
+	ID      []string `query:"id,explode" required:"true" minItems:"1" maxItems:"1000" doc:"the ids of the tasks: repeat it for several"`
+	Until   string   `query:"until" enum:"bound,running,healthy,ended" default:"ended" doc:"the state to wait for"`
+	Timeout string   `query:"timeout" maxLength:"32" doc:"how long to wait, such as 30s; without limit if it is left out"`
+}
+
+func (s *service) wait(ctx context.Context, in *waited) (tasksocket.Waited, error) {
+	var timeout time.Duration
+	if in.Timeout != "" {
+		var err error
+		if timeout, err = time.ParseDuration(in.Timeout); err != nil || timeout <= 0 {
+			return tasksocket.Waited{}, types.Errorf(types.Invalid, "timeout: %q is no time to wait: write it such as 30s", in.Timeout)
+		}
+	}
+	direct, err := s.direct(in.Namespace)
+	if err != nil {
+		return tasksocket.Waited{}, err
+	}
+	return direct.Wait(ctx, in.Until, timeout, in.ID...)
+}

@@ -1,0 +1,71 @@
+package parts
+
+import (
+	"net"
+	"os"
+	"strings"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
+	"golang.org/x/sys/unix"
+
+	"github.com/escher-sched/escher/api/rest"
+	"github.com/escher-sched/escher/cmd/escher/internal/howto"
+	"github.com/escher-sched/escher/cmd/escher/internal/ops"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+)
+
+// restConnections bounds the connections to the HTTP API.
+const restConnections = 1024
+
+// StartREST starts the HTTP API at a Unix socket, unix:///path, for root and the user of this process.
+// Invalid: the address is no Unix socket. Precondition: it cannot listen there.
+func StartREST(stack *Stack, address string, store controlplane.Store, version string, log *zap.Logger) error {
+	path, ok := strings.CutPrefix(address, "unix://")
+	if !ok || path == "" {
+		return types.Errorf(types.Invalid, "api: %q is no Unix socket: the API knows no users, so give unix:///path", address)
+	}
+	h := rest.Handler(rest.Config{Store: store, Version: version, Voice: howto.Say, Log: log})
+	s, err := ops.NewServer("api", address, h, log)
+	if err != nil {
+		return err
+	}
+	s.Guard(func(l net.Listener) net.Listener {
+		_ = os.Chmod(path, 0o600) // the credentials of a connection decide
+		return netutil.LimitListener(ownersOnly{l}, restConnections)
+	})
+	stack.Start("api at "+address, s.Run)
+	return nil
+}
+
+// ownersOnly accepts connections of root and of the user of this process: the API has no other access
+// control.
+type ownersOnly struct{ net.Listener }
+
+// Accept returns the next connection of such a user, and closes others.
+func (l ownersOnly) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil || mayUse(c, os.Geteuid()) {
+			return c, err
+		}
+		_, _ = c.Write([]byte("HTTP/1.1 403 Forbidden\r\nContent-Type: application/problem+json\r\nConnection: close\r\n\r\n" +
+			`{"title":"Forbidden","status":403,"class":"precondition","detail":"the API serves root and the user of the server: use sudo"}` + "\n"))
+		c.Close()
+	}
+}
+
+// mayUse reports whether the program at the other end of a Unix socket is run by root or a user.
+func mayUse(c net.Conn, user int) bool {
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	ok := false
+	err = raw.Control(func(fd uintptr) {
+		peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		ok = err == nil && (peer.Uid == 0 || int(peer.Uid) == user)
+	})
+	return err == nil && ok
+}
