@@ -16,7 +16,7 @@ import (
 // Decide compares documents with the cluster, and returns the changes to make and the view that it
 // used. voice words what blocks a change. Invalid: the revision of the condition is in the future.
 // Conflict: an object has changed since that revision.
-func Decide(ctx context.Context, client *controlplane.Client, docs []manifest.Document, opts apply.Options, voice action.Renderer) (*apply.Decision, *cluster.View, error) {
+func Decide(ctx context.Context, client *controlplane.Client, docs []manifest.Document, now time.Time, opts apply.Options, voice action.Renderer) (*apply.Decision, *cluster.View, error) {
 	view, err := cluster.WholeView(ctx, client.Store())
 	if err != nil {
 		return nil, nil, err
@@ -25,7 +25,7 @@ func Decide(ctx context.Context, client *controlplane.Client, docs []manifest.Do
 		return nil, nil, types.Errorf(types.Invalid, "if-revision: %d is in the future, as the cluster is at %d: give the revision that escher plan printed, or leave it out", opts.If.Revision, view.Revision)
 	}
 	specs := func(digest string) (*types.Spec, error) { return client.Spec(ctx, digest) }
-	d, err := apply.Decide(view, client.Namespace(), specs, docs, time.Now(), opts)
+	d, err := apply.Decide(view, client.Namespace(), specs, docs, now, opts)
 	if err == nil {
 		err = opts.If.Check(ctx, client.Store(), client.Namespace(), docs, view.Revision)
 	}

@@ -82,6 +82,6 @@ func (s *service) decide(ctx context.Context, in *applied) (*apply.Decision, err
 	if err != nil {
 		return nil, err
 	}
-	d, _, err := library.Decide(ctx, client, docs, opts, s.cfg.Voice)
+	d, _, err := library.Decide(ctx, client, docs, s.cfg.Now(), opts, s.cfg.Voice)
 	return d, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/api/reasons"
@@ -106,7 +105,7 @@ func (s *service) explain(path, id, summary, tag string, kind why.Kind, stored c
 				return reasons.Explained{}, err
 			}
 		}
-		now := time.Now()
+		now := s.cfg.Now()
 		e, view, err := explain.Why(ctx, s.cfg.Store, explain.Subject{Kind: kind, Namespace: ns, ID: id}, now)
 		if err != nil {
 			return reasons.Explained{}, err

@@ -23,6 +23,8 @@ type Config struct {
 	Store controlplane.Store
 	// Voice words the remedies of explanations; nil means plain words.
 	Voice action.Renderer
+	// Now is the clock.
+	Now func() time.Time
 	// Version is that of the program.
 	Version string
 	// Log logs internal errors; nil means no log.

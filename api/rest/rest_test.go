@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -62,7 +63,7 @@ func newWorld(t *testing.T) *world {
 
 // serve starts the API, in place of the one before.
 func (w *world) serve() {
-	h, api := rest.Build(rest.Config{Store: w.cluster.Store, Version: "test"})
+	h, api := rest.Build(rest.Config{Store: w.cluster.Store, Now: time.Now, Version: "test"})
 	if w.server != nil {
 		w.server.CloseClientConnections()
 		w.server.Close()

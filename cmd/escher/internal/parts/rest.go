@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/net/netutil"
@@ -26,14 +27,14 @@ func StartREST(stack *Stack, address string, store controlplane.Store, version s
 	if !ok || path == "" {
 		return types.Errorf(types.Invalid, "api: %q is no Unix socket: the API knows no users, so give unix:///path", address)
 	}
-	h := rest.Handler(rest.Config{Store: store, Version: version, Voice: howto.Say, Log: log})
+	h := rest.Handler(rest.Config{Store: store, Now: time.Now, Version: version, Voice: howto.Say, Log: log})
 	s, err := ops.NewServer("api", address, h, log)
 	if err != nil {
 		return err
 	}
 	s.Guard(func(l net.Listener) net.Listener {
 		_ = os.Chmod(path, 0o600) // the credentials of a connection decide
-		return netutil.LimitListener(ownersOnly{l}, restConnections)
+		return netutil.LimitListener(ownersOnly{l, make(chan struct{}, refusedAtOnce)}, restConnections)
 	})
 	stack.Start("api at "+address, s.Run)
 	return nil
@@ -41,7 +42,14 @@ func StartREST(stack *Stack, address string, store controlplane.Store, version s
 
 // ownersOnly accepts connections of root and of the user of this process: the API has no other access
 // control.
-type ownersOnly struct{ net.Listener }
+type ownersOnly struct {
+	net.Listener
+	// refusing has an entry for each connection that is being refused.
+	refusing chan struct{}
+}
+
+// refusedAtOnce is how many connections are told why they are refused, at once. Others are only closed.
+const refusedAtOnce = 16
 
 // Accept returns the next connection of such a user, and closes others.
 func (l ownersOnly) Accept() (net.Conn, error) {
@@ -50,10 +58,25 @@ func (l ownersOnly) Accept() (net.Conn, error) {
 		if err != nil || mayUse(c, os.Geteuid()) {
 			return c, err
 		}
-		_, _ = c.Write([]byte("HTTP/1.1 403 Forbidden\r\nContent-Type: application/problem+json\r\nConnection: close\r\n\r\n" +
-			`{"title":"Forbidden","status":403,"class":"precondition","detail":"the API serves root and the user of the server: use sudo"}` + "\n"))
-		c.Close()
+		select {
+		case l.refusing <- struct{}{}:
+			go func() { // it ends within a second
+				defer func() { <-l.refusing }()
+				refuse(c)
+			}()
+		default:
+			c.Close()
+		}
 	}
+}
+
+// refuse says why a connection is closed.
+func refuse(c net.Conn) {
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	_, _ = c.Read(make([]byte, 4096)) // unread, the request would reset the connection
+	_, _ = c.Write([]byte("HTTP/1.1 403 Forbidden\r\nContent-Type: application/problem+json\r\nConnection: close\r\n\r\n" +
+		`{"title":"Forbidden","status":403,"class":"precondition","detail":"the API serves root and the user of the server: use sudo"}` + "\n"))
 }
 
 // mayUse reports whether the program at the other end of a Unix socket is run by root or a user.

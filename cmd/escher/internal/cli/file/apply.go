@@ -133,7 +133,7 @@ type performer struct {
 // another apply of the same file, it decides again, unless the revision to go by is given.
 func (p *performer) perform(ctx context.Context) (*apply.Decision, []placementRow, error) {
 	for try := 1; ; try++ {
-		d, view, err := library.Decide(ctx, p.client, p.docs, p.opts, howto.Say)
+		d, view, err := library.Decide(ctx, p.client, p.docs, time.Now(), p.opts, howto.Say)
 		if err != nil {
 			return nil, nil, err
 		}

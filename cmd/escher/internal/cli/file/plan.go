@@ -109,7 +109,7 @@ func newPlanned(ctx context.Context, f *cmdutil.Factory, docs []manifest.Documen
 	if err != nil {
 		return nil, err
 	}
-	d, view, err := library.Decide(ctx, client, docs, opts, howto.Say)
+	d, view, err := library.Decide(ctx, client, docs, time.Now(), opts, howto.Say)
 	if err != nil {
 		return nil, err
 	}
