@@ -85,7 +85,7 @@ func TestHTTPAPI(t *testing.T) {
 		t.Errorf("why: %v", why)
 	}
 
-	// Another user is refused, even one who can reach the socket.
+	// The API refuses another user, even if the mode of the socket lets that user connect.
 	run := filepath.Join(c.dir, "run")
 	for _, path := range []string{c.dir, run} {
 		if err := os.Chmod(path, 0o755); err != nil {

@@ -24,8 +24,8 @@ type applied struct {
 // changes registers the operations that make several changes together.
 func (s *service) changes() {
 	const in, tag = "/v1/namespaces/{namespace}/", "changes"
-	post(s, operation{http.MethodPost, in + "transactions", "transact", "Make several changes together, if nothing in its if has changed", tag}, (*body[tasksocket.Transaction]).raw,
-		func(ctx context.Context, in *body[tasksocket.Transaction], b tasksocket.Transaction) (tasksocket.Committed, error) {
+	post(s, operation{http.MethodPost, in + "transactions", "transact", "Make several changes together, if nothing in its if has changed", tag},
+		func(ctx context.Context, in *InBody, b tasksocket.Transaction) (tasksocket.Committed, error) {
 			direct, err := s.direct(in.Namespace)
 			if err != nil {
 				return tasksocket.Committed{}, err
@@ -47,21 +47,21 @@ func (s *service) changes() {
 		})
 }
 
-// documents registers an operation on documents, which do is called with the decision of.
+// documents registers an operation on documents. do performs the decision about them.
 func (s *service) documents(op operation, do func(context.Context, *applied, *apply.Decision) error) {
 	described := s.described(op)
 	schema := &huma.Schema{Type: huma.TypeString, Description: "documents in YAML, or one in JSON, as in files of objects: https://escher.dev/schemas/v1.json describes each"}
 	described.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/yaml": {Schema: schema}}}
 	described.SkipValidateBody = true
-	huma.Register(s.api, described, func(ctx context.Context, in *applied) (*output[apply.Decision], error) {
+	register(s, described, func(ctx context.Context, in *applied) (out apply.Decision, err error) {
 		d, err := s.decide(ctx, in)
 		if err == nil {
 			err = do(ctx, in, d)
 		}
-		if err != nil {
-			return nil, s.failed(ctx, op, err)
+		if err == nil {
+			out = *d
 		}
-		return &output[apply.Decision]{Body: *d}, nil
+		return out, err
 	})
 }
 
@@ -77,6 +77,13 @@ func (s *service) decide(ctx context.Context, in *applied) (*apply.Decision, err
 	docs, err := manifest.Parse("body", in.RawBody, library.KnownPolicies())
 	if err != nil {
 		return nil, err
+	}
+	for i := range docs {
+		for _, spec := range docs[i].Specs() {
+			if w := spec.Workdir; w != nil && w.From != "" {
+				return nil, types.Errorf(types.Invalid, "workdir: %q is a directory, which the HTTP API does not send: use escher apply, or name the image of a directory", types.Cut(w.From, types.MaxName))
+			}
+		}
 	}
 	client, err := s.client(in.Namespace)
 	if err != nil {

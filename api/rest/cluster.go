@@ -34,7 +34,7 @@ func (s *service) cluster() {
 			for i := range nodes {
 				nodes[i] = physical(nodes[i])
 			}
-			return paged(in, state.Revision, nodes, func(n cluster.NodeState) string { return n.Name }), nil
+			return paged(&in.Part, state.Revision, nodes, func(n cluster.NodeState) string { return n.Name }), nil
 		})
 	add(s, operation{http.MethodGet, "/v1/nodes/{node}", "getNode", "Describe a node", "cluster"},
 		func(ctx context.Context, in *struct {
@@ -51,25 +51,18 @@ func (s *service) cluster() {
 			return cluster.NodeState{}, types.Errorf(types.NotFound, "node %s: there is no such node: GET /v1/nodes lists all", types.Cut(in.Node, types.MaxName))
 		})
 	add(s, operation{http.MethodGet, "/v1/namespaces", "listNamespaces", "List the namespaces that have settings", "cluster"},
-		func(ctx context.Context, in *struct {
-			Limit int    `query:"limit" minimum:"1" maximum:"10000" default:"500" doc:"how many objects to list at most"`
-			After string `query:"after" maxLength:"256" doc:"lists the objects after this one: the next of the page before"`
-		},
-		) (page[document.Namespace], error) {
-			client, err := s.client(ofCluster)
+		func(ctx context.Context, in *Part) (page[document.Namespace], error) {
+			view, err := cluster.ReadView(ctx, s.cfg.Store, controlplane.Prefix(controlplane.Namespaces))
 			if err != nil {
 				return page[document.Namespace]{}, err
 			}
-			all, err := client.Namespaces(ctx)
-			if err != nil {
-				return page[document.Namespace]{}, err
+			var all []document.Namespace
+			for name, n := range view.Namespaces {
+				if n.V != nil {
+					all = append(all, document.NamespaceOf(&controlplane.Namespace{Name: name, Revision: n.Mod, Namespace: *n.V}))
+				}
 			}
-			var out []document.Namespace
-			var last int64
-			for i := range all {
-				out, last = append(out, document.NamespaceOf(&all[i])), max(last, all[i].Revision)
-			}
-			return paged(&Listing{Limit: in.Limit, After: in.After}, last, out, func(n document.Namespace) string { return n.Name }), nil
+			return paged(in, view.Revision, all, func(n document.Namespace) string { return n.Name }), nil
 		})
 	add(s, operation{http.MethodGet, "/v1/namespaces/{namespace}/state", "getState", "Read the state of the cluster as a namespace sees it: its nodes and all resources", "cluster"},
 		func(ctx context.Context, in *struct {

@@ -39,7 +39,7 @@ func (s *service) jobs() {
 					all = append(all, document.JobOf(view, id))
 				}
 			}
-			return paged(&in.Listing, view.Revision, all, func(j document.Job) string { return j.ID }), nil
+			return paged(&in.Part, view.Revision, all, func(j document.Job) string { return j.ID }), nil
 		})
 	add(s, operation{http.MethodGet, path + "/{id}", "getJob", "Describe a job", tag},
 		func(ctx context.Context, in *ByID) (document.Job, error) {

@@ -8,11 +8,22 @@ import (
 	"github.com/escher-sched/escher/types/labels"
 )
 
-// Listing is an input that lists objects.
+// Part is an input that asks for a part of a list.
+type Part struct {
+	Limit int    `query:"limit" minimum:"1" maximum:"10000" default:"500" doc:"how many objects to list at most"`
+	After string `query:"after" maxLength:"512" doc:"lists the objects after this one: the next of the page before"`
+}
+
+// Listing is Part with a selector, for objects with labels.
 type Listing struct {
+	Part
 	Selector string `query:"selector" maxLength:"4096" doc:"labels that the objects have, such as team=vision,stage!=dev"`
-	Limit    int    `query:"limit" minimum:"1" maximum:"10000" default:"500" doc:"how many objects to list at most"`
-	After    string `query:"after" maxLength:"256" doc:"lists the objects after this one: the next of the page before"`
+}
+
+// InPart is Part for objects of a namespace.
+type InPart struct {
+	InNamespace
+	Part
 }
 
 // page is a part of a list, sorted by id.
@@ -31,8 +42,8 @@ func (l *Listing) selects() (func(map[string]string) bool, error) {
 	return func(m map[string]string) bool { return sel.Matches(types.LabelsOf(m)) }, err
 }
 
-// paged returns the page that a listing asks for, of all objects.
-func paged[T any](l *Listing, revision int64, all []T, id func(T) string) page[T] {
+// paged returns the page that is asked for, of all objects.
+func paged[T any](l *Part, revision int64, all []T, id func(T) string) page[T] {
 	slices.SortFunc(all, func(a, b T) int { return cmp.Compare(id(a), id(b)) })
 	from := 0
 	if l.After != "" {

@@ -52,6 +52,9 @@ func split(text string) (field, remedy string) {
 		return "", ""
 	}
 	parts := strings.Split(text, ": ")
+	if strings.HasPrefix(parts[0], "body:") {
+		parts = parts[1:] // the line of a document
+	}
 	if len(parts) < 3 {
 		return "", ""
 	}

@@ -11,21 +11,11 @@ import (
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 )
 
-// cut is the input of a list that has no labels.
-type cut struct {
-	InNamespace
-	Limit int    `query:"limit" minimum:"1" maximum:"10000" default:"500" doc:"how many objects to list at most"`
-	After string `query:"after" maxLength:"512" doc:"lists the objects after this one: the next of the page before"`
-}
-
-// listing is the same for paged.
-func (c *cut) listing() *Listing { return &Listing{Limit: c.Limit, After: c.After} }
-
 // resources registers the operations on resources, reservations and policies.
 func (s *service) resources() {
 	const in = "/v1/namespaces/{namespace}/"
 	add(s, operation{http.MethodGet, in + "resources", "listResources", "List the ephemeral resources, by name and place", "resources"},
-		func(ctx context.Context, in *cut) (page[document.Resource], error) {
+		func(ctx context.Context, in *InPart) (page[document.Resource], error) {
 			direct, err := s.direct(in.Namespace)
 			if err != nil {
 				return page[document.Resource]{}, err
@@ -34,10 +24,10 @@ func (s *service) resources() {
 			if err != nil {
 				return page[document.Resource]{}, err
 			}
-			return paged(in.listing(), state.Revision, document.ResourcesOf(&state.State), document.Resource.Key), nil
+			return paged(&in.Part, state.Revision, document.ResourcesOf(&state.State), document.Resource.Key), nil
 		})
-	post(s, operation{http.MethodPost, in + "resources", "setResource", "Create, change or remove an ephemeral resource", "resources"}, (*body[tasksocket.Set]).raw,
-		func(ctx context.Context, in *body[tasksocket.Set], b tasksocket.Set) (tasksocket.Committed, error) {
+	post(s, operation{http.MethodPost, in + "resources", "setResource", "Create, change or remove an ephemeral resource", "resources"},
+		func(ctx context.Context, in *InBody, b tasksocket.Set) (tasksocket.Committed, error) {
 			direct, err := s.direct(in.Namespace)
 			if err != nil {
 				return tasksocket.Committed{}, err
@@ -46,19 +36,19 @@ func (s *service) resources() {
 		})
 	s.reservations(in+"reservations", "reservations")
 	add(s, operation{http.MethodGet, in + "policies", "listPolicies", "List the policies of jobs, and shared policies, by id", "policies"},
-		func(ctx context.Context, in *cut) (page[document.Policies], error) {
+		func(ctx context.Context, in *InPart) (page[document.Policies], error) {
 			view, err := s.view(ctx, in.Namespace, controlplane.Policies, controlplane.Jobs)
 			if err != nil {
 				return page[document.Policies]{}, err
 			}
-			return paged(in.listing(), view.Revision, document.PoliciesOf(view), func(p document.Policies) string { return p.ID }), nil
+			return paged(&in.Part, view.Revision, document.PoliciesOf(view), func(p document.Policies) string { return p.ID }), nil
 		})
 }
 
 // reservations registers the operations on reservations.
 func (s *service) reservations(path, tag string) {
 	add(s, operation{http.MethodGet, path, "listReservations", "List reservations with their grants, by id", tag},
-		func(ctx context.Context, in *cut) (page[document.Reservation], error) {
+		func(ctx context.Context, in *InPart) (page[document.Reservation], error) {
 			view, err := s.view(ctx, in.Namespace, controlplane.Reservations, controlplane.Grants)
 			if err != nil {
 				return page[document.Reservation]{}, err
@@ -69,10 +59,10 @@ func (s *service) reservations(path, tag string) {
 					all = append(all, document.ReservationOf(id, r))
 				}
 			}
-			return paged(in.listing(), view.Revision, all, func(r document.Reservation) string { return r.ID }), nil
+			return paged(&in.Part, view.Revision, all, func(r document.Reservation) string { return r.ID }), nil
 		})
-	post(s, operation{http.MethodPost, path, "reserve", "Reserve bundles of resources: all or none", tag}, (*body[tasksocket.Reserve]).raw,
-		func(ctx context.Context, in *body[tasksocket.Reserve], b tasksocket.Reserve) (tasksocket.Committed, error) {
+	post(s, operation{http.MethodPost, path, "reserve", "Reserve bundles of resources: all or none", tag},
+		func(ctx context.Context, in *InBody, b tasksocket.Reserve) (tasksocket.Committed, error) {
 			direct, err := s.direct(in.Namespace)
 			if err != nil {
 				return tasksocket.Committed{}, err

@@ -9,7 +9,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.uber.org/zap"
-	"sigs.k8s.io/json"
 
 	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
@@ -37,14 +36,10 @@ type service struct {
 	api huma.API
 }
 
-// The bounds of a request. mostBody is the size of the largest body, and slowest how long reading it
-// may take.
-const (
-	mostBody = 16 << 20
-	slowest  = 30 * time.Second
-)
+// slowest is how long reading a body may take.
+const slowest = 30 * time.Second
 
-// Handler serves the API without access control: whoever reaches it is an administrator.
+// Handler serves the API without access control: the listener must accept administrators only.
 func Handler(cfg Config) http.Handler {
 	mux, _ := handler(cfg)
 	return mux
@@ -114,12 +109,43 @@ type operation struct {
 
 // add registers an operation.
 func add[I, T any](s *service, op operation, do func(ctx context.Context, in *I) (T, error)) {
-	huma.Register(s.api, s.described(op), func(ctx context.Context, in *I) (*output[T], error) {
+	register(s, s.described(op), do)
+}
+
+// register registers a described operation.
+func register[I, T any](s *service, op huma.Operation, do func(ctx context.Context, in *I) (T, error)) {
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*output[T], error) {
 		out, err := do(ctx, in)
-		if err != nil {
-			return nil, s.failed(ctx, op, err)
+		if err == nil {
+			return &output[T]{Body: out}, nil
 		}
-		return &output[T]{Body: out}, nil
+		if types.Is(err, types.Internal) && ctx.Err() == nil {
+			s.cfg.Log.Error("request failed", zap.String("path", op.Path), zap.Error(err))
+		}
+		return nil, problemOf(err)
+	})
+}
+
+// withBody is an input with a body in JSON.
+type withBody interface{ raw() []byte }
+
+// post registers an operation with a body, which has the fields of B.
+func post[I, T, B any, P interface {
+	*I
+	withBody
+}](s *service, op operation, do func(ctx context.Context, in P, b B) (T, error),
+) {
+	described := s.described(op)
+	described.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[B](), true, "")},
+	}}
+	described.SkipValidateBody = true
+	register(s, described, func(ctx context.Context, in *I) (out T, err error) {
+		b, err := tasksocket.Decode[B](P(in).raw(), "/openapi.json")
+		if err == nil {
+			out, err = do(ctx, in, b)
+		}
+		return out, err
 	})
 }
 
@@ -128,59 +154,28 @@ func (s *service) described(op operation) huma.Operation {
 	problem := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
 	return huma.Operation{
 		Method: op.method, Path: op.path, OperationID: op.id, Summary: op.summary, Tags: []string{op.tag},
-		MaxBodyBytes: mostBody, BodyReadTimeout: slowest,
+		MaxBodyBytes: tasksocket.MaxBody, BodyReadTimeout: slowest,
 		Responses: map[string]*huma.Response{"default": {
 			Description: "the error", Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
 		}},
 	}
 }
 
-// failed returns an error as a problem. It logs an error of class internal, unless the request was
-// canceled.
-func (s *service) failed(ctx context.Context, op operation, err error) error {
-	if types.Is(err, types.Internal) && ctx.Err() == nil {
-		s.cfg.Log.Error("request failed", zap.String("path", op.path), zap.Error(err))
-	}
-	return problemOf(err)
-}
-
-// body is an input with a body in JSON that has the fields of T.
-type body[T any] struct {
+// InBody is an input with a body in JSON for a namespace.
+type InBody struct {
 	InNamespace
 	RawBody []byte `contentType:"application/json"`
 }
 
-// decoded decodes a body. Invalid: a field is unknown, twice there, or of another type.
-func decoded[T any](text []byte) (out T, err error) {
-	wrong, err := json.UnmarshalStrict(text, &out)
-	if err == nil && len(wrong) > 0 {
-		err = wrong[0]
-	}
-	if err != nil {
-		err = types.Errorf(types.Invalid, "body: %w: correct it, as /openapi.json has it", err)
-	}
-	return out, err
+func (b *InBody) raw() []byte { return b.RawBody }
+
+// OnOne is an input with a body in JSON for an object.
+type OnOne struct {
+	ByID
+	RawBody []byte `contentType:"application/json"`
 }
 
-// post registers an operation with a body. The body is decoded as the task socket does it.
-func post[I, T, B any](s *service, op operation, raw func(*I) []byte, do func(ctx context.Context, in *I, b B) (T, error)) {
-	described := s.described(op)
-	described.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[B](), true, "")},
-	}}
-	described.SkipValidateBody = true
-	huma.Register(s.api, described, func(ctx context.Context, in *I) (*output[T], error) {
-		b, err := decoded[B](raw(in))
-		if err != nil {
-			return nil, problemOf(err)
-		}
-		out, err := do(ctx, in, b)
-		if err != nil {
-			return nil, s.failed(ctx, op, err)
-		}
-		return &output[T]{Body: out}, nil
-	})
-}
+func (b *OnOne) raw() []byte { return b.RawBody }
 
 // client returns a client of a namespace. Invalid: it is not a name.
 func (s *service) client(ns string) (*controlplane.Client, error) {

@@ -230,15 +230,14 @@ func TestOperations(t *testing.T) {
 	key := "/escher/resources/team/slots/n01"
 	at := fmt.Sprint(state["reads"].(map[string]any)[key])
 	w.want("POST", in+"/transactions", fmt.Sprintf(`{"if": {%q: %s}, "set": [{"name": "slots", "capacity": "5", "where": {"nodes": ["n01"]}}]}`, key, at))
-	docs := "apiVersion: escher.dev/v1\nkind: Namespace\nname: team\nbudget: {pending: 50}\n---\napiVersion: escher.dev/v1\nkind: Task\nname: web\nimage: x:1\ncommand: [stop, 1ms]\n"
-	plan := w.want("POST", in+"/plan", docs)
-	w.want("POST", in+"/apply?ifRevision="+plan["condition"].(string), docs)
+	w.applies()
 	if got := items(w.want("GET", "/v1/namespaces", ""), "name"); !slices.Equal(got, []string{"team"}) {
 		t.Errorf("namespaces: %s", got)
 	}
 	if got := items(w.want("GET", in+"/tasks?phase=pending,running,bound", ""), "name"); !slices.Equal(got, []string{"web"}) {
 		t.Errorf("tasks: %s", got)
 	}
+	w.fewer()
 	w.asked["watch"] = true // TestWatch
 	for at, item := range w.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
@@ -247,6 +246,27 @@ func TestOperations(t *testing.T) {
 			}
 		}
 	}
+}
+
+// applies applies a file of objects by the condition of its plan.
+func (w *world) applies() {
+	docs := "apiVersion: escher.dev/v1\nkind: Namespace\nname: team\nbudget: {pending: 50}\n---\napiVersion: escher.dev/v1\nkind: Task\nname: web\nimage: x:1\ncommand: [stop, 1ms]\n"
+	plan := w.want("POST", in+"/plan", docs)
+	path := in + "/apply?ifRevision=" + plan["condition"].(string)
+	w.want("POST", path, docs)
+	if status, p := w.ask("POST", path, docs); status != http.StatusConflict {
+		w.t.Errorf("the condition of an older plan: %d %v", status, p)
+	}
+}
+
+// fewer applies a job with fewer tasks than there are: the others are stopped if the request says so.
+func (w *world) fewer() {
+	job := "apiVersion: escher.dev/v1\nkind: Job\nname: many\ncount: %d\ntemplate: {image: \"x:1\", command: [stop, 1ms]}\n"
+	w.want("POST", in+"/apply", fmt.Sprintf(job, 3))
+	if status, p := w.ask("POST", in+"/apply", fmt.Sprintf(job, 1)); status != http.StatusPreconditionFailed || !strings.Contains(fmt.Sprint(p["detail"]), "set replace") {
+		w.t.Errorf("of three tasks one: %d %v", status, p)
+	}
+	w.want("POST", in+"/apply?replace=true", fmt.Sprintf(job, 1))
 }
 
 // TestRefused checks that a wrong request is refused with the class of the error and the field, and that
@@ -283,6 +303,12 @@ func TestRefused(t *testing.T) {
 		{"POST", in + "/tasks/one/stop", `{"grace": "1 second"}`, 400, "invalid", "", "duration"},
 		{"POST", in + "/apply", "kind: Task\nname: x\n", 400, "invalid", "", "apiVersion"},
 		{"POST", in + "/apply?ifRevision=x", "apiVersion: escher.dev/v1\nkind: Task\nname: x\nimage: x:1\n", 400, "invalid", "ifRevision", "condition"},
+		{"POST", in + "/apply", "apiVersion: escher.dev/v1\nkind: Task\nname: x\nimage: x:1\npriority: high\n", 400, "invalid", "priority", "high"},
+		{"POST", in + "/apply", "apiVersion: escher.dev/v1\nkind: Task\nname: x\nimage: x:1\nworkdir: .\n", 400, "invalid", "workdir", "escher apply"},
+		{"POST", in + "/tasks", `{"tasks": [{"spec": {"image": "x:1", "workdir": {"from": "."}}}]}`, 400, "invalid", "", "workdir"},
+		{"POST", in + "/tasks", strings.Repeat(`{"job":`, 40) + strings.Repeat("}", 40), 400, "invalid", "body", "nested deeper"},
+		{"POST", in + "/tasks", `{"tasks": [` + strings.Repeat("{},", 20_000) + "{}]}", 400, "invalid", "body", "elements"},
+		{"POST", in + "/tasks", `{"tasks": ["` + strings.Repeat("x", 5<<20) + `"]}`, 413, "invalid", "", "too large"},
 		{"POST", in + "/transactions", `{"if": {"/escher/resources/team/slots/n01": 7}, "set": [{"name": "slots", "capacity": "5", "where": {"nodes": ["n01"]}}]}`, 409, "conflict", "", ""},
 		{"DELETE", in + "/tasks/one", "", 412, "precondition", "", "one"},
 		{"DELETE", in + "/reservations/none", "", 404, "not found", "", "none"},

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,8 +19,8 @@ import (
 func (s *service) tasks() {
 	const path, tag = "/v1/namespaces/{namespace}/tasks", "tasks"
 	add(s, operation{http.MethodGet, path, "listTasks", "List tasks, by id", tag}, s.listTasks)
-	post(s, operation{http.MethodPost, path, "launchTasks", "Launch tasks; several become a job, to which policies may apply", tag}, (*body[tasksocket.Launch]).raw,
-		func(ctx context.Context, in *body[tasksocket.Launch], b tasksocket.Launch) (tasksocket.Launched, error) {
+	post(s, operation{http.MethodPost, path, "launchTasks", "Launch tasks; several become a job, to which policies may apply", tag},
+		func(ctx context.Context, in *InBody, b tasksocket.Launch) (tasksocket.Launched, error) {
 			direct, err := s.direct(in.Namespace)
 			if err != nil {
 				return tasksocket.Launched{}, err
@@ -35,16 +36,16 @@ func (s *service) tasks() {
 			}
 			return tasksocket.Committed{}, client.Remove(ctx, id)
 		})
-	post(s, operation{http.MethodPost, path + "/{id}/stop", "stopTask", "Stop a task for good", tag}, (*onOne[tasksocket.Stop]).raw,
-		func(ctx context.Context, in *onOne[tasksocket.Stop], b tasksocket.Stop) (tasksocket.Committed, error) {
+	post(s, operation{http.MethodPost, path + "/{id}/stop", "stopTask", "Stop a task for good", tag},
+		func(ctx context.Context, in *OnOne, b tasksocket.Stop) (tasksocket.Committed, error) {
 			client, id, err := s.find(ctx, &in.ByID, controlplane.Tasks)
 			if err != nil {
 				return tasksocket.Committed{}, err
 			}
 			return tasksocket.Committed{}, tasksocket.Direct{Client: client}.Stop(ctx, id, b)
 		})
-	post(s, operation{http.MethodPost, path + "/{id}/evict", "evictTask", "End an attempt of a task, which then waits for its next one", tag}, (*onOne[tasksocket.Evict]).raw,
-		func(ctx context.Context, in *onOne[tasksocket.Evict], b tasksocket.Evict) (tasksocket.Committed, error) {
+	post(s, operation{http.MethodPost, path + "/{id}/evict", "evictTask", "End an attempt of a task, which then waits for its next one", tag},
+		func(ctx context.Context, in *OnOne, b tasksocket.Evict) (tasksocket.Committed, error) {
 			client, id, err := s.find(ctx, &in.ByID, controlplane.Tasks)
 			if err != nil {
 				return tasksocket.Committed{}, err
@@ -54,18 +55,6 @@ func (s *service) tasks() {
 	add(s, operation{http.MethodGet, "/v1/namespaces/{namespace}/wait", "waitTasks", "Wait until tasks are in a state, or the time is over", tag}, s.wait)
 	s.explain(path+"/{id}/why", "explainTask", "Explain the state of a task, such as why it waits", tag, why.KindTask, controlplane.Tasks)
 }
-
-// raw returns the body.
-func (b *body[T]) raw() []byte { return b.RawBody }
-
-// onOne is an input that names an object, with a body in JSON.
-type onOne[T any] struct {
-	ByID
-	RawBody []byte `contentType:"application/json"`
-}
-
-// raw returns the body.
-func (b *onOne[T]) raw() []byte { return b.RawBody }
 
 // find returns a client of the namespace, and the whole id of an object. NotFound: there is none.
 func (s *service) find(ctx context.Context, in *ByID, kind controlplane.Kind) (*controlplane.Client, string, error) {
@@ -85,6 +74,9 @@ type listedTasks struct {
 	Phase []string `query:"phase" maxItems:"8" enum:"pending,bound,running,succeeded,failed,cancelled" doc:"lists only tasks in these phases, with commas between"`
 }
 
+// errFull ends the scan of a page that is full.
+var errFull = errors.New("the page is full")
+
 func (s *service) listTasks(ctx context.Context, in *listedTasks) (page[document.Task], error) {
 	out := page[document.Task]{Items: []document.Task{}}
 	client, err := s.client(in.Namespace)
@@ -95,20 +87,19 @@ func (s *service) listTasks(ctx context.Context, in *listedTasks) (page[document
 	if err != nil {
 		return out, err
 	}
-	more := false
 	out.Revision, err = client.EachTask(ctx, func(t controlplane.TaskState) error {
 		switch {
-		case more, in.After != "" && strings.Compare(t.ID, in.After) <= 0, in.Job != "" && t.Task.Job != in.Job:
+		case in.After != "" && strings.Compare(t.ID, in.After) <= 0, in.Job != "" && t.Task.Job != in.Job:
 		case len(in.Phase) > 0 && !slices.Contains(in.Phase, string(t.Phase())), !selects(types.LabelMap(t.Task.Labels)):
 		case len(out.Items) == in.Limit:
-			more = true
+			return errFull
 		default:
 			out.Items = append(out.Items, document.TaskOf(t))
 		}
 		return nil
 	})
-	if more {
-		out.Next = out.Items[len(out.Items)-1].ID
+	if errors.Is(err, errFull) {
+		out.Next, err = out.Items[len(out.Items)-1].ID, nil
 	}
 	return out, err
 }

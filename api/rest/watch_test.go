@@ -123,7 +123,7 @@ func TestWatch(t *testing.T) {
 	}
 	w.want("POST", in+"/resources", `{"name": "seats", "capacity": "1", "where": {"cluster": true}}`)
 	got, _ = until(t, w.follow(ctx, "?of=resources&after="+e.id, ""), "", func(e event) bool { return e.kind == "synced" })
-	if len(got) != 2 || !strings.Contains(got[0].data, `"seats"`) {
+	if all := fmt.Sprint(got); len(got) != 3 || !strings.Contains(all, `"seats"`) || !strings.Contains(all, `"slots"`) {
 		t.Errorf("resumed after %s: %+v", e.id, got)
 	}
 }

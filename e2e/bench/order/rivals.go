@@ -18,8 +18,8 @@ type discipline struct {
 	// preempts takes running jobs off their nodes for jobs that come first, and loses none of their
 	// work: as with a checkpoint that takes no time.
 	preempts bool
-	// stays lets a running job keep its nodes until one that comes first needs them. Otherwise all jobs
-	// are placed anew at each event, as if moving one cost nothing.
+	// stays reports whether a running job keeps its nodes until a job that comes first needs them.
+	// Otherwise the simulation places all jobs anew at each event, and a move costs nothing.
 	stays bool
 	// level, unless nil, is the level of a job that has been served for some node seconds, and how
 	// much more service changes it.

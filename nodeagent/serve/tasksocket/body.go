@@ -20,8 +20,8 @@ func read[T any](s *Server, w http.ResponseWriter, r *http.Request) (body *T, re
 		return body, release, nil
 	}
 	length := r.ContentLength
-	if length < 0 || length > maxBody {
-		length = maxBody // The length is unknown, or more than is read of it.
+	if length < 0 || length > MaxBody {
+		length = MaxBody // The length is unknown, or more than is read of it.
 	}
 	text, weight, done, err := s.text(w, r, length)
 	if err != nil {
@@ -34,7 +34,7 @@ func read[T any](s *Server, w http.ResponseWriter, r *http.Request) (body *T, re
 	if release, err = s.useDecoded(r.Context(), weight); err != nil {
 		return nil, nil, err
 	}
-	if err := decode(text, body); err != nil {
+	if err := decode(text, body, "docs/task-api.md"); err != nil {
 		release()
 		return nil, nil, err
 	}
@@ -50,7 +50,7 @@ func (s *Server) text(w http.ResponseWriter, r *http.Request, length int64) (tex
 	}
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Now().Add(bodyTimeout)) // every connection of the socket has one
-	in := &scanner{in: http.MaxBytesReader(w, r.Body, maxBody)}
+	in := &scanner{in: http.MaxBytesReader(w, r.Body, MaxBody)}
 	if text, err = io.ReadAll(in); err != nil {
 		release()
 		return nil, 0, nil, unread(err)
@@ -70,15 +70,24 @@ func unread(err error) error {
 	return types.Errorf(types.Unavailable, "read body: %w", err)
 }
 
+// Decode decodes the body of a request, within the bounds of one. described is what describes it. Invalid:
+// it exceeds a bound, or a field is unknown, twice there, or of another type.
+func Decode[T any](text []byte, described string) (out T, err error) {
+	if _, err = io.Copy(io.Discard, &scanner{in: bytes.NewReader(text)}); err == nil {
+		err = decode(text, &out, described)
+	}
+	return out, err
+}
+
 // decode decodes a JSON object. It refuses unknown fields, fields in another case, and a field that is
 // there twice.
-func decode(text []byte, into any) error {
+func decode(text []byte, into any, described string) error {
 	wrong, err := json.UnmarshalStrict(text, into)
 	if err == nil && len(wrong) > 0 {
 		err = wrong[0]
 	}
 	if err != nil {
-		return types.Errorf(types.Invalid, "body: %w: correct it, as docs/task-api.md has it", err)
+		return types.Errorf(types.Invalid, "body: %w: correct it, as %s has it", err, described)
 	}
 	return nil
 }

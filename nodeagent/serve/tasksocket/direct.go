@@ -228,10 +228,7 @@ func (d Direct) Commit(ctx context.Context, body Transaction) (Committed, error)
 func (d Direct) Watch(ctx context.Context, w Watch, handle func(Event) error) error {
 	switch w.Of {
 	case "resources":
-		return d.Client.WatchResources(ctx, d.Log, func(u controlplane.ResourceUpdate) error {
-			u.Changes = slices.DeleteFunc(u.Changes, func(c controlplane.ResourceChange) bool { return c.Revision <= w.After })
-			return resourceEvents(u, handle)
-		})
+		return d.Client.WatchResources(ctx, d.Log, func(u controlplane.ResourceUpdate) error { return resourceEvents(u, handle) })
 	case "", "tasks":
 		return d.Client.Watch(ctx, controlplane.WatchTasks{IDs: w.IDs, After: w.After, Log: d.Log}, func(u controlplane.StatusUpdate) error {
 			return taskEvents(u, handle)

@@ -16,9 +16,9 @@ import (
 
 // Limits of one socket: a task must not exhaust the agent that it shares with others.
 const (
-	// maxBody is the maximum size of a request: a spec of the largest size, and many tasks that
+	// MaxBody is the maximum size of a request: a spec of the largest size, and many tasks that
 	// share it.
-	maxBody = 4 << 20
+	MaxBody = 4 << 20
 	// maxHeader limits the head of a request, to which Go adds 4 KiB: several hundred ids to wait
 	// for.
 	maxHeader = 16 << 10
@@ -61,7 +61,7 @@ const (
 	agentConnections = 512
 	// agentText and agentDecoded limit the memory of bodies and of decoded bodies, in bytes. The
 	// largest body fits into the share of one namespace.
-	agentText, namespaceText       = 2 * namespaceText, maxBody * textFactor
+	agentText, namespaceText       = 2 * namespaceText, MaxBody * textFactor
 	agentDecoded, namespaceDecoded = 3 * namespaceDecoded / 2, 48 << 20
 	// maxSmall is the largest request counted for agentSmall. A namespace may use a quarter.
 	maxSmall, agentSmall = 256 << 10, 16 << 20

@@ -49,9 +49,6 @@ type Server struct {
 	guard func(net.Listener) net.Listener
 }
 
-// Guard restricts which connections are accepted. It is called before Run.
-func (s *Server) Guard(guard func(net.Listener) net.Listener) { s.guard = guard }
-
 // New listens for requests for metrics and health. Invalid: the address is invalid. Precondition: it
 // cannot listen there.
 func New(cfg Config) (*Server, error) {
@@ -69,12 +66,12 @@ func New(cfg Config) (*Server, error) {
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
-	return NewServer("ops", cfg.Address, mux, cfg.Logger)
+	return NewServer("ops", cfg.Address, mux, nil, cfg.Logger)
 }
 
-// NewServer listens at an address, which a flag gives. A nil log means none. Invalid: the address is
-// invalid. Precondition: it cannot listen there.
-func NewServer(flag, address string, h http.Handler, log *zap.Logger) (*Server, error) {
+// NewServer listens at an address, which a flag gives. guard restricts each listener; nil restricts
+// nothing. A nil log means none. Invalid: the address is invalid. Precondition: it cannot listen there.
+func NewServer(flag, address string, h http.Handler, guard func(net.Listener) net.Listener, log *zap.Logger) (*Server, error) {
 	if log == nil {
 		log = zap.NewNop()
 	}
@@ -82,7 +79,7 @@ func NewServer(flag, address string, h http.Handler, log *zap.Logger) (*Server, 
 	if err != nil {
 		return nil, err
 	}
-	return &Server{flag: flag, address: address, handler: h, log: log, listener: l}, nil
+	return &Server{flag: flag, address: address, handler: h, guard: guard, log: log, listener: l}, nil
 }
 
 // Address returns the address it listens at.

@@ -3,6 +3,7 @@ package parts
 import (
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -28,14 +29,16 @@ func StartREST(stack *Stack, address string, store controlplane.Store, version s
 		return types.Errorf(types.Invalid, "api: %q is no Unix socket: the API knows no users, so give unix:///path", address)
 	}
 	h := rest.Handler(rest.Config{Store: store, Now: time.Now, Version: version, Voice: howto.Say, Log: log})
-	s, err := ops.NewServer("api", address, h, log)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return types.Errorf(types.Precondition, "api: make the directory of the socket: %w: choose another path", err)
+	}
+	s, err := ops.NewServer("api", address, h, func(l net.Listener) net.Listener {
+		_ = os.Chmod(path, 0o600) // the credentials of a connection decide
+		return netutil.LimitListener(ownersOnly{l, make(chan struct{}, refusedAtOnce)}, restConnections)
+	}, log)
 	if err != nil {
 		return err
 	}
-	s.Guard(func(l net.Listener) net.Listener {
-		_ = os.Chmod(path, 0o600) // the credentials of a connection decide
-		return netutil.LimitListener(ownersOnly{l, make(chan struct{}, refusedAtOnce)}, restConnections)
-	})
 	stack.Start("api at "+address, s.Run)
 	return nil
 }
