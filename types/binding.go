@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // A Binding is one attempt of a task on a node: agents watch nothing else.
@@ -35,18 +37,18 @@ type Binding struct {
 	Image string
 }
 
-func (b *Binding) fields(w *wire) {
-	integer(w, 2, &b.Session)
-	list(w, 3, &b.Holds, (*Holding).fields)
-	integer(w, 4, &b.Alternative)
-	list(w, 5, &b.Provides, (*Provide).fields)
-	text(w, 6, &b.Spec)
-	integer(w, 7, &b.Bound)
-	integer(w, 8, &b.MaxRun)
-	text(w, 9, &b.OnDisconnect)
-	optional(w, 10, &b.Stop, (*Stop).fields)
-	integer(w, 11, &b.Deadline)
-	text(w, 12, &b.Image)
+func (b *Binding) fields(w *wire.Pass) {
+	wire.Integer(w, 2, &b.Session)
+	wire.List(w, 3, &b.Holds, (*Holding).fields)
+	wire.Integer(w, 4, &b.Alternative)
+	wire.List(w, 5, &b.Provides, (*Provide).fields)
+	wire.Text(w, 6, &b.Spec)
+	wire.Integer(w, 7, &b.Bound)
+	wire.Integer(w, 8, &b.MaxRun)
+	wire.Text(w, 9, &b.OnDisconnect)
+	wire.Optional(w, 10, &b.Stop, (*Stop).fields)
+	wire.Integer(w, 11, &b.Deadline)
+	wire.Text(w, 12, &b.Image)
 }
 
 // Amount returns the binding's limit of the base resource id, whether it holds the amount itself or
@@ -112,22 +114,22 @@ type Report struct {
 	Health Health
 }
 
-func (r *Report) fields(w *wire) {
-	text(w, 2, &r.Phase)
-	integer(w, 3, &r.Binding)
-	integer(w, 4, &r.Started)
-	integer(w, 5, &r.Ended)
-	integer(w, 6, &r.ExitCode)
+func (r *Report) fields(w *wire.Pass) {
+	wire.Text(w, 2, &r.Phase)
+	wire.Integer(w, 3, &r.Binding)
+	wire.Integer(w, 4, &r.Started)
+	wire.Integer(w, 5, &r.Ended)
+	wire.Integer(w, 6, &r.ExitCode)
 	reason(w, 7, &r.Reason)
-	w.boolean(8, &r.Fenced)
-	w.boolean(9, &r.Stopped)
-	text(w, 10, &r.Image)
-	integer(w, 11, &r.Restarts)
-	integer(w, 12, &r.Delay)
-	text(w, 13, &r.Cause)
-	text(w, 20, &r.Health)
-	integer(w, 21, &r.Used.CPU)
-	integer(w, 22, &r.Used.Memory)
+	w.Boolean(8, &r.Fenced)
+	w.Boolean(9, &r.Stopped)
+	wire.Text(w, 10, &r.Image)
+	wire.Integer(w, 11, &r.Restarts)
+	wire.Integer(w, 12, &r.Delay)
+	wire.Text(w, 13, &r.Cause)
+	wire.Text(w, 20, &r.Health)
+	wire.Integer(w, 21, &r.Used.CPU)
+	wire.Integer(w, 22, &r.Used.Memory)
 }
 
 // Used is what a process used from its start to its end. 0 means that it is not known.
@@ -196,23 +198,23 @@ type Status struct {
 	Used Used
 }
 
-func (s *Status) fields(w *wire) {
-	text(w, 2, &s.Phase)
-	text(w, 3, &s.Node)
-	integer(w, 4, &s.Attempt)
-	integer(w, 5, &s.Bound)
-	integer(w, 6, &s.Started)
-	integer(w, 7, &s.Ended)
-	integer(w, 8, &s.ExitCode)
+func (s *Status) fields(w *wire.Pass) {
+	wire.Text(w, 2, &s.Phase)
+	wire.Text(w, 3, &s.Node)
+	wire.Integer(w, 4, &s.Attempt)
+	wire.Integer(w, 5, &s.Bound)
+	wire.Integer(w, 6, &s.Started)
+	wire.Integer(w, 7, &s.Ended)
+	wire.Integer(w, 8, &s.ExitCode)
 	reason(w, 9, &s.Reason)
-	text(w, 10, &s.Image)
-	integer(w, 11, &s.Restarts)
-	integer(w, 12, &s.Failures)
-	integer(w, 13, &s.Retry)
-	text(w, 14, &s.Cause)
-	text(w, 20, &s.Health)
-	integer(w, 21, &s.Used.CPU)
-	integer(w, 22, &s.Used.Memory)
+	wire.Text(w, 10, &s.Image)
+	wire.Integer(w, 11, &s.Restarts)
+	wire.Integer(w, 12, &s.Failures)
+	wire.Integer(w, 13, &s.Retry)
+	wire.Text(w, 14, &s.Cause)
+	wire.Text(w, 20, &s.Health)
+	wire.Integer(w, 21, &s.Used.CPU)
+	wire.Integer(w, 22, &s.Used.Memory)
 }
 
 // Leader is the holder of a role, or a live scheduler.
@@ -225,11 +227,11 @@ type Leader struct {
 	Address, Token string
 }
 
-func (l *Leader) fields(w *wire) {
-	text(w, 2, &l.Holder)
-	text(w, 3, &l.Version)
-	text(w, 4, &l.Address)
-	text(w, 5, &l.Token)
+func (l *Leader) fields(w *wire.Pass) {
+	wire.Text(w, 2, &l.Holder)
+	wire.Text(w, 3, &l.Version)
+	wire.Text(w, 4, &l.Address)
+	wire.Text(w, 5, &l.Token)
 }
 
 // Cluster identifies the cluster of a store.
@@ -239,7 +241,7 @@ type Cluster struct {
 	ID string
 }
 
-func (c *Cluster) fields(w *wire) { text(w, 2, &c.ID) }
+func (c *Cluster) fields(w *wire.Pass) { wire.Text(w, 2, &c.ID) }
 
 // Epoch names the history of a store. A restore from a backup ends a history.
 type Epoch struct {
@@ -250,9 +252,9 @@ type Epoch struct {
 	Etcd string
 }
 
-func (e *Epoch) fields(w *wire) {
-	text(w, 2, &e.ID)
-	text(w, 3, &e.Etcd)
+func (e *Epoch) fields(w *wire.Pass) {
+	wire.Text(w, 2, &e.ID)
+	wire.Text(w, 3, &e.Etcd)
 }
 
 // Progress records how far etcd had advanced. A restore resets raft's index, but not the revision.
@@ -262,8 +264,8 @@ type Progress struct {
 	Index int64
 }
 
-func (p *Progress) fields(w *wire) {
-	integer(w, 2, &p.Index)
+func (p *Progress) fields(w *wire.Pass) {
+	wire.Integer(w, 2, &p.Index)
 }
 
 // Admission exists while the cluster or a namespace admits no new task, and says why.
@@ -278,8 +280,8 @@ type Admission struct {
 	Busy bool
 }
 
-func (a *Admission) fields(w *wire) {
+func (a *Admission) fields(w *wire.Pass) {
 	reason(w, 2, &a.Reason)
-	w.boolean(3, &a.Busy)
-	text(w, 4, &a.Budget)
+	w.Boolean(3, &a.Busy)
+	wire.Text(w, 4, &a.Budget)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // DeviceRequest restricts the devices of a request. Models and MinMemory apply to each device,
@@ -20,11 +22,11 @@ type DeviceRequest struct {
 	Topology Topology
 }
 
-func (r *DeviceRequest) fields(w *wire) {
-	text(w, 2, &r.Resource)
-	texts(w, 3, &r.Models)
-	integer(w, 4, &r.MinMemory)
-	text(w, 5, &r.Topology)
+func (r *DeviceRequest) fields(w *wire.Pass) {
+	wire.Text(w, 2, &r.Resource)
+	wire.Texts(w, 3, &r.Models)
+	wire.Integer(w, 4, &r.MinMemory)
+	wire.Text(w, 5, &r.Topology)
 }
 
 // Topology is how the devices of one request are connected.

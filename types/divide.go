@@ -1,6 +1,10 @@
 package types
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/escher-sched/escher/types/wire"
+)
 
 // Most values of a large cluster differ in a few fields only: those of tasks of one job, or of
 // bindings of one kind. A reader that keeps millions of them divides each stored value into its own
@@ -189,7 +193,7 @@ func divide(value, rest []byte, own func(field) bool) ([]byte, error) {
 		if size < 0 {
 			return nil, Errorf(Internal, "not a value: %w", protowire.ParseError(size))
 		}
-		if f.num != batchField && !own(f) {
+		if f.num != wire.Batch && !own(f) {
 			rest = append(rest, left[:size]...)
 		}
 		left = left[size:]
@@ -223,6 +227,6 @@ func next(data []byte) (f field, size int) {
 // be stored.
 type NoMessage struct{}
 
-var _ interface{ fields(w *wire) } = NoMessage{}
+var _ interface{ fields(w *wire.Pass) } = NoMessage{}
 
-func (NoMessage) fields(*wire) {}
+func (NoMessage) fields(*wire.Pass) {}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // A Check lets the agent find out whether a process does its work. Exactly one of Exec, HTTP and
@@ -35,17 +37,17 @@ type Check struct {
 	Then Then
 }
 
-func (c *Check) fields(w *wire) {
-	text(w, 2, &c.Name)
-	texts(w, 3, &c.Exec)
-	optional(w, 4, &c.HTTP, (*HTTPCheck).fields)
-	optional(w, 5, &c.TCP, (*TCPCheck).fields)
-	integer(w, 6, &c.Every)
-	integer(w, 7, &c.Timeout)
-	integer(w, 8, &c.StartPeriod)
-	integer(w, 9, &c.Failures)
-	integer(w, 10, &c.Successes)
-	text(w, 11, &c.Then)
+func (c *Check) fields(w *wire.Pass) {
+	wire.Text(w, 2, &c.Name)
+	wire.Texts(w, 3, &c.Exec)
+	wire.Optional(w, 4, &c.HTTP, (*HTTPCheck).fields)
+	wire.Optional(w, 5, &c.TCP, (*TCPCheck).fields)
+	wire.Integer(w, 6, &c.Every)
+	wire.Integer(w, 7, &c.Timeout)
+	wire.Integer(w, 8, &c.StartPeriod)
+	wire.Integer(w, 9, &c.Failures)
+	wire.Integer(w, 10, &c.Successes)
+	wire.Text(w, 11, &c.Then)
 }
 
 // HTTPCheck is a GET request to 127.0.0.1 on the node.
@@ -58,10 +60,10 @@ type HTTPCheck struct {
 	Status int
 }
 
-func (c *HTTPCheck) fields(w *wire) {
-	text(w, 2, &c.Port)
-	text(w, 3, &c.Path)
-	integer(w, 4, &c.Status)
+func (c *HTTPCheck) fields(w *wire.Pass) {
+	wire.Text(w, 2, &c.Port)
+	wire.Text(w, 3, &c.Path)
+	wire.Integer(w, 4, &c.Status)
 }
 
 // TCPCheck is a connection to 127.0.0.1 on the node.
@@ -70,7 +72,7 @@ type TCPCheck struct {
 	Port string
 }
 
-func (c *TCPCheck) fields(w *wire) { text(w, 2, &c.Port) }
+func (c *TCPCheck) fields(w *wire.Pass) { wire.Text(w, 2, &c.Port) }
 
 // Then is the reaction to a failed check.
 type Then string
@@ -183,7 +185,7 @@ type Warn struct {
 	Before time.Duration
 }
 
-func (x *Warn) fields(w *wire) {
-	text(w, 2, &x.Signal)
-	integer(w, 3, &x.Before)
+func (x *Warn) fields(w *wire.Pass) {
+	wire.Text(w, 2, &x.Signal)
+	wire.Integer(w, 3, &x.Before)
 }

@@ -1,6 +1,10 @@
 package types
 
-import "math"
+import (
+	"math"
+
+	"github.com/escher-sched/escher/types/wire"
+)
 
 // History is what the past runs of a job of one name took: how long they ran, and what they used. A run
 // counts half as much after a week, as in Borg's autopilot (Rzadca et al., "Autopilot: workload
@@ -18,14 +22,14 @@ type History struct {
 	Length, CPU, Memory Histogram
 }
 
-func (h *History) fields(w *wire) {
-	integer(w, 2, &h.Runs)
-	integer(w, 3, &h.At)
-	integer(w, 4, &h.Through)
-	list(w, 5, (*[]Bucket)(&h.Length), (*Bucket).fields)
-	list(w, 6, (*[]Bucket)(&h.CPU), (*Bucket).fields)
-	list(w, 7, (*[]Bucket)(&h.Memory), (*Bucket).fields)
-	integer(w, 8, &h.Last)
+func (h *History) fields(w *wire.Pass) {
+	wire.Integer(w, 2, &h.Runs)
+	wire.Integer(w, 3, &h.At)
+	wire.Integer(w, 4, &h.Through)
+	wire.List(w, 5, (*[]Bucket)(&h.Length), (*Bucket).fields)
+	wire.List(w, 6, (*[]Bucket)(&h.CPU), (*Bucket).fields)
+	wire.List(w, 7, (*[]Bucket)(&h.Memory), (*Bucket).fields)
+	wire.Integer(w, 8, &h.Last)
 }
 
 // Histogram is a distribution of positive amounts. Its buckets are sorted by index. A bucket holds the
@@ -40,9 +44,9 @@ type Bucket struct {
 	Weight int64
 }
 
-func (b *Bucket) fields(w *wire) {
-	integer(w, 2, &b.Index)
-	integer(w, 3, &b.Weight)
+func (b *Bucket) fields(w *wire.Pass) {
+	wire.Integer(w, 2, &b.Index)
+	wire.Integer(w, 3, &b.Weight)
 }
 
 // The weight of a run, and the number of ranges for each doubling.

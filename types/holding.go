@@ -3,6 +3,8 @@ package types
 import (
 	"slices"
 	"strings"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // Holding is a held amount of a resource, with its devices.
@@ -16,11 +18,11 @@ type Holding struct {
 	Devices []DeviceShare
 }
 
-func (h *Holding) fields(w *wire) {
-	text(w, 2, &h.Resource)
-	integer(w, 3, &h.Amount)
-	w.boolean(4, &h.Cluster)
-	list(w, 5, &h.Devices, (*DeviceShare).fields)
+func (h *Holding) fields(w *wire.Pass) {
+	wire.Text(w, 2, &h.Resource)
+	wire.Integer(w, 3, &h.Amount)
+	w.Boolean(4, &h.Cluster)
+	wire.List(w, 5, &h.Devices, (*DeviceShare).fields)
 }
 
 // DeviceShare is a part of one device, in thousandths.
@@ -29,9 +31,9 @@ type DeviceShare struct {
 	Share Quantity
 }
 
-func (d *DeviceShare) fields(w *wire) {
-	text(w, 2, &d.ID)
-	integer(w, 3, &d.Share)
+func (d *DeviceShare) fields(w *wire.Pass) {
+	wire.Text(w, 2, &d.ID)
+	wire.Integer(w, 3, &d.Share)
 }
 
 // Allocated holds the amounts in use on one node, or of one cluster-wide resource, sorted by
@@ -42,7 +44,7 @@ type Allocated struct {
 	Holds []Holding
 }
 
-func (a *Allocated) fields(w *wire) { list(w, 2, &a.Holds, (*Holding).fields) }
+func (a *Allocated) fields(w *wire.Pass) { wire.List(w, 2, &a.Holds, (*Holding).fields) }
 
 // Of returns the amount of id in use.
 func (a *Allocated) Of(id ResourceID) Quantity {

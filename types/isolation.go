@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/types/action"
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // CPULimit is the limit of cpu beyond the task's request. In any case, the requests are the tasks'
@@ -109,10 +110,10 @@ type Ulimit struct {
 	Soft, Hard int64
 }
 
-func (u *Ulimit) fields(w *wire) {
-	text(w, 2, &u.Name)
-	integer(w, 3, &u.Soft)
-	integer(w, 4, &u.Hard)
+func (u *Ulimit) fields(w *wire.Pass) {
+	wire.Text(w, 2, &u.Name)
+	wire.Integer(w, 3, &u.Soft)
+	wire.Integer(w, 4, &u.Hard)
 }
 
 // Ulimits returns the names of all limits, sorted.

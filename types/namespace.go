@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // Namespace holds an administrator's settings for all tasks of a namespace.
@@ -24,12 +26,12 @@ type Namespace struct {
 	Pids int
 }
 
-func (n *Namespace) fields(w *wire) {
-	list(w, 2, (*[]Request)(&n.Requests), (*Request).fields)
-	list(w, 3, &n.Quotas, (*Quota).fields)
-	optional(w, 4, &n.Budget, (*Budget).fields)
-	list(w, 5, (*[]Request)(&n.Defaults), (*Request).fields)
-	integer(w, 6, &n.Pids)
+func (n *Namespace) fields(w *wire.Pass) {
+	wire.List(w, 2, (*[]Request)(&n.Requests), (*Request).fields)
+	wire.List(w, 3, &n.Quotas, (*Quota).fields)
+	wire.Optional(w, 4, &n.Budget, (*Budget).fields)
+	wire.List(w, 5, (*[]Request)(&n.Defaults), (*Request).fields)
+	wire.Integer(w, 6, &n.Pids)
 }
 
 // Missing returns the defaults that apply to a task with these requests. n may be nil.
@@ -63,20 +65,20 @@ type Budget struct {
 	Requests, Watches int64
 }
 
-func (b *Budget) fields(w *wire) {
-	integer(w, 2, &b.Keys)
-	integer(w, 3, &b.Bytes)
-	integer(w, 4, &b.Pending)
-	optional(w, 5, &b.Priority, (*Ceiling).fields)
-	w.boolean(6, &b.NoAccumulate)
-	integer(w, 7, &b.Requests)
-	integer(w, 8, &b.Watches)
+func (b *Budget) fields(w *wire.Pass) {
+	wire.Integer(w, 2, &b.Keys)
+	wire.Integer(w, 3, &b.Bytes)
+	wire.Integer(w, 4, &b.Pending)
+	wire.Optional(w, 5, &b.Priority, (*Ceiling).fields)
+	w.Boolean(6, &b.NoAccumulate)
+	wire.Integer(w, 7, &b.Requests)
+	wire.Integer(w, 8, &b.Watches)
 }
 
 // Ceiling is the highest priority of a namespace.
 type Ceiling struct{ Max int }
 
-func (c *Ceiling) fields(w *wire) { integer(w, 2, &c.Max) }
+func (c *Ceiling) fields(w *wire.Pass) { wire.Integer(w, 2, &c.Max) }
 
 // Allowed returns the budget of a namespace, with built-in defaults for the numbers that are not
 // set. A nil Namespace has all defaults.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // A Node is a machine, as its agent registered it.
@@ -32,24 +34,24 @@ type Node struct {
 	SetLabels, HiddenLabels []Label
 }
 
-func (n *Node) fields(w *wire) {
-	list(w, 2, (*[]Request)(&n.Capacity), (*Request).fields)
-	list(w, 3, &n.Labels, (*Label).fields)
-	text(w, 4, &n.Address)
-	text(w, 5, &n.Version)
-	integer(w, 6, &n.PortFirst)
-	integer(w, 7, &n.PortLast)
-	text(w, 8, &n.Host)
-	list(w, 10, &n.SetLabels, (*Label).fields)
-	list(w, 11, &n.HiddenLabels, (*Label).fields)
+func (n *Node) fields(w *wire.Pass) {
+	wire.List(w, 2, (*[]Request)(&n.Capacity), (*Request).fields)
+	wire.List(w, 3, &n.Labels, (*Label).fields)
+	wire.Text(w, 4, &n.Address)
+	wire.Text(w, 5, &n.Version)
+	wire.Integer(w, 6, &n.PortFirst)
+	wire.Integer(w, 7, &n.PortLast)
+	wire.Text(w, 8, &n.Host)
+	wire.List(w, 10, &n.SetLabels, (*Label).fields)
+	wire.List(w, 11, &n.HiddenLabels, (*Label).fields)
 }
 
 // Label is a property of a node, job or task, by which users select it.
 type Label struct{ Name, Value string }
 
-func (l *Label) fields(w *wire) {
-	text(w, 2, &l.Name)
-	text(w, 3, &l.Value)
+func (l *Label) fields(w *wire.Pass) {
+	wire.Text(w, 2, &l.Name)
+	wire.Text(w, 3, &l.Value)
 }
 
 // SortLabels returns labels in the order in which a selector stores them, each once: the order in
@@ -149,9 +151,9 @@ type Alive struct {
 	Token string
 }
 
-func (a *Alive) fields(w *wire) {
-	integer(w, 2, &a.TTLSeconds)
-	text(w, 3, &a.Token)
+func (a *Alive) fields(w *wire.Pass) {
+	wire.Integer(w, 2, &a.TTLSeconds)
+	wire.Text(w, 3, &a.Token)
 }
 
 // Token lets its bearer use the API of a node: files, output and commands of its tasks, in all
@@ -162,7 +164,7 @@ type Token struct {
 	Token string
 }
 
-func (t *Token) fields(w *wire) { text(w, 2, &t.Token) }
+func (t *Token) fields(w *wire.Pass) { wire.Text(w, 2, &t.Token) }
 
 // Devices lists the devices of a node.
 type Devices struct {
@@ -170,7 +172,7 @@ type Devices struct {
 	Devices []Device
 }
 
-func (d *Devices) fields(w *wire) { list(w, 2, &d.Devices, (*Device).fields) }
+func (d *Devices) fields(w *wire.Pass) { wire.List(w, 2, &d.Devices, (*Device).fields) }
 
 // Device is one device.
 type Device struct {
@@ -198,17 +200,17 @@ type Device struct {
 	Parent string
 }
 
-func (d *Device) fields(w *wire) {
-	text(w, 2, &d.ID)
-	text(w, 3, &d.Resource)
-	text(w, 4, &d.Model)
-	integer(w, 5, &d.MemoryBytes)
-	integer(w, 6, &d.NUMA)
-	text(w, 7, &d.Unhealthy)
-	texts(w, 8, &d.Links)
-	integer(w, 9, &d.UnhealthySince)
-	text(w, 10, &d.Bus)
-	text(w, 11, &d.Parent)
+func (d *Device) fields(w *wire.Pass) {
+	wire.Text(w, 2, &d.ID)
+	wire.Text(w, 3, &d.Resource)
+	wire.Text(w, 4, &d.Model)
+	wire.Integer(w, 5, &d.MemoryBytes)
+	wire.Integer(w, 6, &d.NUMA)
+	wire.Text(w, 7, &d.Unhealthy)
+	wire.Texts(w, 8, &d.Links)
+	wire.Integer(w, 9, &d.UnhealthySince)
+	wire.Text(w, 10, &d.Bus)
+	wire.Text(w, 11, &d.Parent)
 }
 
 // Cordon keeps new tasks off a node.
@@ -241,12 +243,12 @@ const (
 	DrainStop   DrainMode = "stop"
 )
 
-func (c *Cordon) fields(w *wire) {
+func (c *Cordon) fields(w *wire.Pass) {
 	reason(w, 2, &c.Reason)
-	integer(w, 3, &c.DrainBy)
-	text(w, 4, &c.Drain)
-	integer(w, 5, &c.Grace)
-	w.boolean(6, &c.Dead)
+	wire.Integer(w, 3, &c.DrainBy)
+	wire.Text(w, 4, &c.Drain)
+	wire.Integer(w, 5, &c.Grace)
+	w.Boolean(6, &c.Dead)
 }
 
 // Selector selects nodes: every part that is set must match, and an empty one selects all nodes.
@@ -260,10 +262,10 @@ type Selector struct {
 	Available Requests `json:"available,omitempty"`
 }
 
-func (s *Selector) fields(w *wire) {
-	texts(w, 2, &s.Nodes)
-	list(w, 3, &s.Labels, (*Label).fields)
-	list(w, 4, (*[]Request)(&s.Available), (*Request).fields)
+func (s *Selector) fields(w *wire.Pass) {
+	wire.Texts(w, 2, &s.Nodes)
+	wire.List(w, 3, &s.Labels, (*Label).fields)
+	wire.List(w, 4, (*[]Request)(&s.Available), (*Request).fields)
 }
 
 // Matches reports whether name and labels of a node match. The caller checks Available.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // ownValid divides a value and reports whether its own fields are valid, and so is its rest.
@@ -96,8 +98,8 @@ func TestBrokenValues(t *testing.T) {
 		"nothing":              nil,
 		"another version":      append([]byte{wireVersion + 1}, whole[1:]...),
 		"the last byte":        whole[:len(whole)-1],
-		"a batch cut off":      tag(batchField, protowire.Fixed64Type, 1, 2, 3),
-		"a second batch cut":   append(append([]byte(nil), whole...), tag(batchField, protowire.Fixed64Type, 1)[1:]...),
+		"a batch cut off":      tag(wire.Batch, protowire.Fixed64Type, 1, 2, 3),
+		"a second batch cut":   append(append([]byte(nil), whole...), tag(wire.Batch, protowire.Fixed64Type, 1)[1:]...),
 		"a text cut off":       tag(2, protowire.BytesType, 5, 'a'),
 		"an endless number":    tag(9, protowire.VarintType, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1),
 		"a group without end":  tag(300, protowire.StartGroupType),
@@ -118,7 +120,7 @@ func TestBrokenValues(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	for name, want := range map[string]uint64{string(whole): 7, "": 0, "\x01": 0, string(tag(2, protowire.BytesType, 0)): 0, string(tag(batchField, protowire.VarintType, 9)): 0} {
+	for name, want := range map[string]uint64{string(whole): 7, "": 0, "\x01": 0, string(tag(2, protowire.BytesType, 0)): 0, string(tag(wire.Batch, protowire.VarintType, 9)): 0} {
 		if got := Batch([]byte(name)); got != want {
 			t.Errorf("%q: batch %d, want %d", name, got, want)
 		}

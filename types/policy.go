@@ -1,6 +1,10 @@
 package types
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/escher-sched/escher/types/wire"
+)
 
 // Policies are the scheduling policies of a job, or of all jobs that name them. Libraries run them,
 // and the scheduler does not know them. The program that runs them reads its parameters here.
@@ -16,10 +20,10 @@ type Policies struct {
 	Policies []Policy
 }
 
-func (p *Policies) fields(w *wire) {
-	text(w, 2, &p.Job)
-	text(w, 3, &p.Session)
-	list(w, 4, &p.Policies, (*Policy).fields)
+func (p *Policies) fields(w *wire.Pass) {
+	wire.Text(w, 2, &p.Job)
+	wire.Text(w, 3, &p.Session)
+	wire.List(w, 4, &p.Policies, (*Policy).fields)
 }
 
 // Policy is one policy with its parameters.
@@ -33,10 +37,10 @@ type Policy struct {
 	Wrong string
 }
 
-func (p *Policy) fields(w *wire) {
-	text(w, 2, &p.Kind)
-	text(w, 3, &p.With)
-	text(w, 4, &p.Wrong)
+func (p *Policy) fields(w *wire.Pass) {
+	wire.Text(w, 2, &p.Kind)
+	wire.Text(w, 3, &p.With)
+	wire.Text(w, 4, &p.Wrong)
 }
 
 // Validate does every check that needs no policy library.

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // cutMark ends a shortened reason.
@@ -24,12 +26,12 @@ func Cut(text string, limit int) string {
 
 // reason visits the string field of a reason. It shortens on writing and on reading, because
 // another writer may have stored more.
-func reason(w *wire, num protowire.Number, v *string) {
-	if w.decoding {
-		text(w, num, v)
+func reason(w *wire.Pass, num protowire.Number, v *string) {
+	if w.Decoding() {
+		wire.Text(w, num, v)
 		*v = CutReason(*v)
 		return
 	}
 	short := CutReason(*v)
-	text(w, num, &short)
+	wire.Text(w, num, &short)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // A Request asks for an amount of a resource, by its name in the task's namespace.
@@ -14,9 +16,9 @@ type Request struct {
 	Amount Quantity
 }
 
-func (r *Request) fields(w *wire) {
-	text(w, 2, &r.Name)
-	integer(w, 3, &r.Amount)
+func (r *Request) fields(w *wire.Pass) {
+	wire.Text(w, 2, &r.Name)
+	wire.Integer(w, 3, &r.Amount)
 }
 
 // Requests is a request vector, for one node. It is sorted by name and names each resource once;
@@ -119,9 +121,9 @@ type Alternative struct {
 	After time.Duration `json:"after,omitempty"`
 }
 
-func (a *Alternative) fields(w *wire) {
-	list(w, 2, (*[]Request)(&a.Requests), (*Request).fields)
-	integer(w, 3, &a.After)
+func (a *Alternative) fields(w *wire.Pass) {
+	wire.List(w, 2, (*[]Request)(&a.Requests), (*Request).fields)
+	wire.Integer(w, 3, &a.After)
 }
 
 func compareStrings(a, b string) int {

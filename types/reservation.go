@@ -3,6 +3,8 @@ package types
 import (
 	"cmp"
 	"time"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // A Reservation asks the scheduler to lock bundles for the tasks that name it, all or none.
@@ -53,10 +55,10 @@ func NewCollect(bundles []Bundle, handOver bool) *Collect {
 	return to
 }
 
-func (c *Collect) fields(w *wire) {
-	texts(w, 2, &c.On)
-	integer(w, 3, &c.LendUntil)
-	w.boolean(4, &c.HandOver)
+func (c *Collect) fields(w *wire.Pass) {
+	wire.Texts(w, 2, &c.On)
+	wire.Integer(w, 3, &c.LendUntil)
+	w.Boolean(4, &c.HandOver)
 }
 
 // Directed reports whether its maker directs it. It then collects from the start, before all of the
@@ -69,21 +71,21 @@ func (r *Reservation) HandsOver() bool { return r.Collect != nil && r.Collect.Ha
 // Order is its rank in the queue, highest first: see Task.Order.
 func (r *Reservation) Order() int { return r.Priority + r.Raised }
 
-func (r *Reservation) fields(w *wire) {
-	list(w, 2, &r.Bundles, (*Bundle).fields)
-	integer(w, 3, &r.Priority)
-	integer(w, 4, &r.Submitted)
-	text(w, 5, &r.Session)
-	w.boolean(6, &r.Accumulate)
-	text(w, 7, &r.Job)
-	text(w, 8, &r.Lost)
+func (r *Reservation) fields(w *wire.Pass) {
+	wire.List(w, 2, &r.Bundles, (*Bundle).fields)
+	wire.Integer(w, 3, &r.Priority)
+	wire.Integer(w, 4, &r.Submitted)
+	wire.Text(w, 5, &r.Session)
+	w.Boolean(6, &r.Accumulate)
+	wire.Text(w, 7, &r.Job)
+	wire.Text(w, 8, &r.Lost)
 	var atOnce, forItself bool // of earlier versions: directed by its maker, and not to hand over
-	w.boolean(9, &atOnce)
-	integer(w, 10, &r.Raised)
-	text(w, 11, &r.Policy)
-	w.boolean(12, &forItself)
-	optional(w, 13, &r.Collect, (*Collect).fields)
-	integer(w, 14, &r.MaxRun)
+	w.Boolean(9, &atOnce)
+	wire.Integer(w, 10, &r.Raised)
+	wire.Text(w, 11, &r.Policy)
+	w.Boolean(12, &forItself)
+	wire.Optional(w, 13, &r.Collect, (*Collect).fields)
+	wire.Integer(w, 14, &r.MaxRun)
 	if atOnce {
 		r.Accumulate, r.Collect = false, NewCollect(r.Bundles, !forItself)
 	}
@@ -128,10 +130,10 @@ type Bundle struct {
 	Devices []DeviceRequest `json:"devices,omitempty"`
 }
 
-func (b *Bundle) fields(w *wire) {
-	list(w, 2, (*[]Request)(&b.Requests), (*Request).fields)
-	text(w, 3, &b.Node)
-	list(w, 4, &b.Devices, (*DeviceRequest).fields)
+func (b *Bundle) fields(w *wire.Pass) {
+	wire.List(w, 2, (*[]Request)(&b.Requests), (*Request).fields)
+	wire.Text(w, 3, &b.Node)
+	wire.List(w, 4, &b.Devices, (*DeviceRequest).fields)
 }
 
 // GrantPhase is the phase of a grant.
@@ -174,15 +176,15 @@ type Grant struct {
 	Since int64
 }
 
-func (g *Grant) fields(w *wire) {
-	if text(w, 2, &g.Phase); w.decoding && g.Phase == "accumulating" {
+func (g *Grant) fields(w *wire.Pass) {
+	if wire.Text(w, 2, &g.Phase); w.Decoding() && g.Phase == "accumulating" {
 		g.Phase = Collecting // of earlier versions, of what its maker did not direct
 	}
-	integer(w, 3, &g.Reservation)
-	list(w, 4, &g.Nodes, (*GrantNode).fields)
-	texts(w, 5, &g.Bundles)
-	integer(w, 6, &g.Task)
-	integer(w, 7, &g.Since)
+	wire.Integer(w, 3, &g.Reservation)
+	wire.List(w, 4, &g.Nodes, (*GrantNode).fields)
+	wire.Texts(w, 5, &g.Bundles)
+	wire.Integer(w, 6, &g.Task)
+	wire.Integer(w, 7, &g.Since)
 }
 
 // GrantNode is the part of a grant on one node.
@@ -194,10 +196,10 @@ type GrantNode struct {
 	Whole bool
 }
 
-func (g *GrantNode) fields(w *wire) {
-	text(w, 2, &g.Node)
-	list(w, 3, &g.Holds, (*Holding).fields)
-	w.boolean(4, &g.Whole)
+func (g *GrantNode) fields(w *wire.Pass) {
+	wire.Text(w, 2, &g.Node)
+	wire.List(w, 3, &g.Holds, (*Holding).fields)
+	w.Boolean(4, &g.Whole)
 }
 
 // On returns the amounts that the grant holds on a node.

@@ -3,6 +3,8 @@ package types
 import (
 	"strconv"
 	"strings"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // ResourceID names a resource in accounting, the same in every namespace:
@@ -161,12 +163,12 @@ type Resource struct {
 	NodeSession int64
 }
 
-func (r *Resource) fields(w *wire) {
-	integer(w, 2, &r.Capacity)
-	text(w, 3, &r.Lifetime)
-	text(w, 4, &r.Owner)
-	optional(w, 5, &r.Selector, (*Selector).fields)
-	integer(w, 6, &r.NodeSession)
+func (r *Resource) fields(w *wire.Pass) {
+	wire.Integer(w, 2, &r.Capacity)
+	wire.Text(w, 3, &r.Lifetime)
+	wire.Text(w, 4, &r.Owner)
+	wire.Optional(w, 5, &r.Selector, (*Selector).fields)
+	wire.Integer(w, 6, &r.NodeSession)
 }
 
 // Lifetime is the kind of object whose end removes an ephemeral resource.

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // schema compiles escher.proto.
@@ -29,7 +31,7 @@ func TestSchemaHasEveryMessage(t *testing.T) {
 	all := schema(t)
 	for i := range all.Len() {
 		d := all.Get(i)
-		if f := d.Fields().ByNumber(batchField); f != nil {
+		if f := d.Fields().ByNumber(wire.Batch); f != nil {
 			if f.Name() != "batch" || f.Kind() != protoreflect.Fixed64Kind {
 				t.Errorf("%s: field 1 is %s %s, want fixed64 batch", d.Name(), f.Kind(), f.Name())
 			}

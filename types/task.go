@@ -3,6 +3,8 @@ package types
 import (
 	"cmp"
 	"time"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // A Task is the intent of an application: what to run once, and what it needs. It is small and,
@@ -61,30 +63,30 @@ type Task struct {
 	Labels []Label
 }
 
-func (t *Task) fields(w *wire) {
-	text(w, 2, &t.Name)
-	text(w, 3, &t.Job)
-	list(w, 4, (*[]Request)(&t.Requests), (*Request).fields)
-	list(w, 5, &t.Alternatives, (*Alternative).fields)
-	text(w, 6, &t.Spec)
-	list(w, 7, &t.Provides, (*Provide).fields)
-	integer(w, 8, &t.Priority)
-	integer(w, 9, &t.Submitted)
-	text(w, 10, &t.Scheduler)
-	text(w, 11, &t.OnDisconnect)
-	integer(w, 12, &t.MaxRun)
-	text(w, 13, &t.Session)
-	optional(w, 14, &t.Stop, (*Stop).fields)
-	integer(w, 15, &t.Evict)
-	integer(w, 16, &t.Deadline)
-	w.boolean(17, &t.Accumulate)
-	list(w, 18, &t.Devices, (*DeviceRequest).fields)
-	integer(w, 20, &t.EvictGrace)
-	integer(w, 21, &t.Retries)
-	optional(w, 22, &t.Later, (*Later).fields)
-	integer(w, 23, &t.Index)
-	integer(w, 24, &t.Count)
-	list(w, 26, &t.Labels, (*Label).fields)
+func (t *Task) fields(w *wire.Pass) {
+	wire.Text(w, 2, &t.Name)
+	wire.Text(w, 3, &t.Job)
+	wire.List(w, 4, (*[]Request)(&t.Requests), (*Request).fields)
+	wire.List(w, 5, &t.Alternatives, (*Alternative).fields)
+	wire.Text(w, 6, &t.Spec)
+	wire.List(w, 7, &t.Provides, (*Provide).fields)
+	wire.Integer(w, 8, &t.Priority)
+	wire.Integer(w, 9, &t.Submitted)
+	wire.Text(w, 10, &t.Scheduler)
+	wire.Text(w, 11, &t.OnDisconnect)
+	wire.Integer(w, 12, &t.MaxRun)
+	wire.Text(w, 13, &t.Session)
+	wire.Optional(w, 14, &t.Stop, (*Stop).fields)
+	wire.Integer(w, 15, &t.Evict)
+	wire.Integer(w, 16, &t.Deadline)
+	w.Boolean(17, &t.Accumulate)
+	wire.List(w, 18, &t.Devices, (*DeviceRequest).fields)
+	wire.Integer(w, 20, &t.EvictGrace)
+	wire.Integer(w, 21, &t.Retries)
+	wire.Optional(w, 22, &t.Later, (*Later).fields)
+	wire.Integer(w, 23, &t.Index)
+	wire.Integer(w, 24, &t.Count)
+	wire.List(w, 26, &t.Labels, (*Label).fields)
 }
 
 // Later has the changes of a task since its submission, apart from its end. Few of the very many
@@ -98,10 +100,10 @@ type Later struct {
 	Collect *Collect
 }
 
-func (l *Later) fields(w *wire) {
+func (l *Later) fields(w *wire.Pass) {
 	reason(w, 2, &l.EvictReason)
-	integer(w, 3, &l.Raised)
-	optional(w, 4, &l.Collect, (*Collect).fields)
+	wire.Integer(w, 3, &l.Raised)
+	wire.Optional(w, 4, &l.Collect, (*Collect).fields)
 }
 
 // Order is its rank in the queue, highest first: its priority plus its raise. The raise counts in
@@ -152,10 +154,10 @@ type Stop struct {
 	Evicted bool
 }
 
-func (s *Stop) fields(w *wire) {
+func (s *Stop) fields(w *wire.Pass) {
 	reason(w, 2, &s.Reason)
-	integer(w, 3, &s.Grace)
-	w.boolean(4, &s.Evicted)
+	wire.Integer(w, 3, &s.Grace)
+	w.Boolean(4, &s.Evicted)
 }
 
 // OnDisconnect says what happens to an attempt whose node is cut off from the cluster.
@@ -198,10 +200,10 @@ type Provide struct {
 	When   When
 }
 
-func (p *Provide) fields(w *wire) {
-	text(w, 2, &p.Name)
-	integer(w, 3, &p.Amount)
-	text(w, 4, &p.When)
+func (p *Provide) fields(w *wire.Pass) {
+	wire.Text(w, 2, &p.Name)
+	wire.Integer(w, 3, &p.Amount)
+	wire.Text(w, 4, &p.When)
 }
 
 // When is the time from which a task provides a resource.
@@ -230,11 +232,11 @@ type Provided struct {
 	Job string
 }
 
-func (p *Provided) fields(w *wire) {
-	integer(w, 2, &p.Amount)
-	text(w, 3, &p.Task)
-	integer(w, 4, &p.NodeSession)
-	text(w, 5, &p.Job)
+func (p *Provided) fields(w *wire.Pass) {
+	wire.Integer(w, 2, &p.Amount)
+	wire.Text(w, 3, &p.Task)
+	wire.Integer(w, 4, &p.NodeSession)
+	wire.Text(w, 5, &p.Job)
 }
 
 // A Spec is the program to run: immutable, shared by the tasks of a job, and named by the digest of
@@ -320,37 +322,37 @@ func (s *Spec) SetCommand(entrypoint, command []string) {
 	}
 }
 
-func (s *Spec) fields(w *wire) {
-	text(w, 2, &s.Image)
-	texts(w, 3, &s.Entrypoint)
-	texts(w, 4, &s.Env)
-	text(w, 5, &s.Dir)
-	text(w, 6, &s.User)
-	integer(w, 7, &s.Grace)
-	optional(w, 8, &s.Restart, (*Restart).fields)
-	text(w, 9, &s.StopSignal)
-	list(w, 10, &s.Mounts, (*Mount).fields)
-	list(w, 11, &s.Ports, (*TaskPort).fields)
-	integer(w, 12, &s.Pids)
-	text(w, 13, &s.CPULimit)
-	texts(w, 14, &s.CapAdd)
-	texts(w, 15, &s.CapDrop)
-	w.boolean(16, &s.ReadOnlyRoot)
-	w.boolean(17, &s.Privileged)
-	list(w, 20, &s.Checks, (*Check).fields)
-	optional(w, 21, &s.Warn, (*Warn).fields)
-	w.boolean(22, &s.Init)
-	text(w, 23, &s.Socket)
-	text(w, 24, &s.Peers)
-	texts(w, 32, &s.Command)
-	integer(w, 33, &s.Shm)
-	list(w, 34, &s.Tmpfs, (*Tmpfs).fields)
-	list(w, 35, &s.Ulimits, (*Ulimit).fields)
-	w.boolean(36, &s.NoHealthcheck)
-	optional(w, 46, &s.Workdir, (*Workdir).fields)
-	w.boolean(47, &s.Stdin)
-	w.boolean(48, &s.TTY)
-	integer(w, 49, &s.MemoryLimit)
+func (s *Spec) fields(w *wire.Pass) {
+	wire.Text(w, 2, &s.Image)
+	wire.Texts(w, 3, &s.Entrypoint)
+	wire.Texts(w, 4, &s.Env)
+	wire.Text(w, 5, &s.Dir)
+	wire.Text(w, 6, &s.User)
+	wire.Integer(w, 7, &s.Grace)
+	wire.Optional(w, 8, &s.Restart, (*Restart).fields)
+	wire.Text(w, 9, &s.StopSignal)
+	wire.List(w, 10, &s.Mounts, (*Mount).fields)
+	wire.List(w, 11, &s.Ports, (*TaskPort).fields)
+	wire.Integer(w, 12, &s.Pids)
+	wire.Text(w, 13, &s.CPULimit)
+	wire.Texts(w, 14, &s.CapAdd)
+	wire.Texts(w, 15, &s.CapDrop)
+	w.Boolean(16, &s.ReadOnlyRoot)
+	w.Boolean(17, &s.Privileged)
+	wire.List(w, 20, &s.Checks, (*Check).fields)
+	wire.Optional(w, 21, &s.Warn, (*Warn).fields)
+	w.Boolean(22, &s.Init)
+	wire.Text(w, 23, &s.Socket)
+	wire.Text(w, 24, &s.Peers)
+	wire.Texts(w, 32, &s.Command)
+	wire.Integer(w, 33, &s.Shm)
+	wire.List(w, 34, &s.Tmpfs, (*Tmpfs).fields)
+	wire.List(w, 35, &s.Ulimits, (*Ulimit).fields)
+	w.Boolean(36, &s.NoHealthcheck)
+	wire.Optional(w, 46, &s.Workdir, (*Workdir).fields)
+	w.Boolean(47, &s.Stdin)
+	w.Boolean(48, &s.TTY)
+	wire.Integer(w, 49, &s.MemoryLimit)
 }
 
 // Restart says when to restart a process that ended by itself, on the same node and in the same attempt.
@@ -364,11 +366,11 @@ type Restart struct {
 	Delay, MaxDelay time.Duration
 }
 
-func (r *Restart) fields(w *wire) {
-	text(w, 2, &r.When)
-	integer(w, 3, &r.Limit)
-	integer(w, 4, &r.Delay)
-	integer(w, 5, &r.MaxDelay)
+func (r *Restart) fields(w *wire.Pass) {
+	wire.Text(w, 2, &r.When)
+	wire.Integer(w, 3, &r.Limit)
+	wire.Integer(w, 4, &r.Delay)
+	wire.Integer(w, 5, &r.MaxDelay)
 }
 
 // RestartWhen selects the ends after which a process restarts.
@@ -392,10 +394,10 @@ type Mount struct {
 	ReadOnly bool
 }
 
-func (m *Mount) fields(w *wire) {
-	text(w, 2, &m.Source)
-	text(w, 3, &m.Target)
-	w.boolean(4, &m.ReadOnly)
+func (m *Mount) fields(w *wire.Pass) {
+	wire.Text(w, 2, &m.Source)
+	wire.Text(w, 3, &m.Target)
+	w.Boolean(4, &m.ReadOnly)
 }
 
 // WorkdirRepository is the repository of the images of directories that users send to nodes. An
@@ -417,9 +419,9 @@ type Workdir struct {
 	Target string
 }
 
-func (d *Workdir) fields(w *wire) {
-	text(w, 2, &d.Image)
-	text(w, 3, &d.Target)
+func (d *Workdir) fields(w *wire.Pass) {
+	wire.Text(w, 2, &d.Image)
+	wire.Text(w, 3, &d.Target)
 }
 
 // NodePlaceholder stands for the name of the node in the source of a mount. It gives nodes that
@@ -435,9 +437,9 @@ type TaskPort struct {
 	Number int
 }
 
-func (p *TaskPort) fields(w *wire) {
-	text(w, 2, &p.Name)
-	integer(w, 3, &p.Number)
+func (p *TaskPort) fields(w *wire.Pass) {
+	wire.Text(w, 2, &p.Name)
+	wire.Integer(w, 3, &p.Number)
 }
 
 // A Job is written after the tasks of its launch, and makes them visible. An update that adds tasks
@@ -460,14 +462,14 @@ type Job struct {
 	Updating bool
 }
 
-func (j *Job) fields(w *wire) {
-	text(w, 2, &j.Name)
-	integer(w, 3, &j.Tasks)
-	integer(w, 4, &j.Submitted)
-	text(w, 5, &j.RequestDigest)
-	texts(w, 6, &j.Members)
-	list(w, 8, &j.Labels, (*Label).fields)
-	w.boolean(12, &j.Updating)
+func (j *Job) fields(w *wire.Pass) {
+	wire.Text(w, 2, &j.Name)
+	wire.Integer(w, 3, &j.Tasks)
+	wire.Integer(w, 4, &j.Submitted)
+	wire.Text(w, 5, &j.RequestDigest)
+	wire.Texts(w, 6, &j.Members)
+	wire.List(w, 8, &j.Labels, (*Label).fields)
+	w.Boolean(12, &j.Updating)
 }
 
 // Quota makes requests of Resource draw on Pool, a cluster-wide resource.
@@ -476,9 +478,9 @@ type Quota struct {
 	Pool     ResourceID
 }
 
-func (q *Quota) fields(w *wire) {
-	text(w, 2, &q.Resource)
-	text(w, 3, &q.Pool)
+func (q *Quota) fields(w *wire.Pass) {
+	wire.Text(w, 2, &q.Resource)
+	wire.Text(w, 3, &q.Pool)
 }
 
 // Session is the value that an application keeps on its lease. It owns objects that must not
@@ -489,4 +491,4 @@ type Session struct {
 	Name string
 }
 
-func (s *Session) fields(w *wire) { text(w, 2, &s.Name) }
+func (s *Session) fields(w *wire.Pass) { wire.Text(w, 2, &s.Name) }

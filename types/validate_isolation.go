@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // validateIsolation checks the limits and rights of a spec.
@@ -75,9 +77,9 @@ type Tmpfs struct {
 	Size Quantity
 }
 
-func (f *Tmpfs) fields(w *wire) {
-	text(w, 2, &f.Target)
-	integer(w, 3, &f.Size)
+func (f *Tmpfs) fields(w *wire.Pass) {
+	wire.Text(w, 2, &f.Target)
+	wire.Integer(w, 3, &f.Size)
 }
 
 // MemoryShare returns the default size of the shared memory, and of a file system in memory, in a
