@@ -72,6 +72,10 @@ const (
 	// Histories: /escher/history/<ns>/<name> → types.History, of the past runs of the jobs
 	// of that name. Server.
 	Histories Kind = "history"
+	// Rights: /escher/rights/<name> → types.Right. Administrator.
+	Rights Kind = "rights"
+	// Credentials: /escher/credentials/<id> → types.Credential. Administrator.
+	Credentials Kind = "credentials"
 	// Schedulers: /escher/schedulers/<name> → types.Leader, on a lease.
 	// Scheduler.
 	Schedulers Kind = "schedulers"
@@ -92,8 +96,8 @@ type Key struct {
 	Kind      Kind
 	Node      string
 	Namespace string
-	// ID is the id of a task, job, session, reservation, spec, scheduler, role or system value, or the
-	// name of a history.
+	// ID is the id of a task, job, session, reservation, spec, scheduler, role, credential or system
+	// value, or the name of a history or right.
 	ID string
 	// Name is the name of a resource.
 	Name string
@@ -204,6 +208,12 @@ func StatusKey(ns, id string) string { return join(Statuses, ns, id) }
 // HistoryKey is the key of the past runs of the jobs of a name.
 func HistoryKey(ns, name string) string { return join(Histories, ns, name) }
 
+// RightKey is the key of a right.
+func RightKey(name string) string { return join(Rights, name) }
+
+// CredentialKey is the key of a credential.
+func CredentialKey(id string) string { return join(Credentials, id) }
+
 // SchedulerKey is the key of a live scheduler.
 func SchedulerKey(name string) string { return join(Schedulers, name) }
 
@@ -274,7 +284,7 @@ func (k Key) fill(seg [4]string, n int) (Key, bool) {
 	case Namespaces, Admissions:
 		k.Namespace = seg[0]
 		return k, n == 1
-	case Schedulers, Leaders, System:
+	case Schedulers, Leaders, System, Rights, Credentials:
 		k.ID = seg[0]
 		return k, n == 1
 	case Sessions, Specs, Tasks, Jobs, Reservations, Policies, Grants, Statuses, Histories:
@@ -307,7 +317,7 @@ func (k Key) String() string {
 		return AllocatedKey(k.Node)
 	case Namespaces, Admissions:
 		return join(k.Kind, k.Namespace)
-	case Schedulers, Leaders, System:
+	case Schedulers, Leaders, System, Rights, Credentials:
 		return join(k.Kind, k.ID)
 	case Resources:
 		return ResourceKey(k.Namespace, k.Name, k.Where)

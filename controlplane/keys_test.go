@@ -24,6 +24,8 @@ func built(node, ns, id, name string, attempt int) map[string]controlplane.Key {
 	return map[string]controlplane.Key{
 		controlplane.NodeKey(node):                            {Kind: controlplane.Nodes, Node: node},
 		controlplane.DevicesKey(node):                         {Kind: controlplane.Devices, Node: node},
+		controlplane.RightKey(name):                           {Kind: controlplane.Rights, ID: name},
+		controlplane.CredentialKey(name):                      {Kind: controlplane.Credentials, ID: name},
 		controlplane.TokenKey(node):                           {Kind: controlplane.Tokens, Node: node},
 		controlplane.AliveKey(node):                           {Kind: controlplane.Alive, Node: node},
 		controlplane.CordonKey(node):                          {Kind: controlplane.Cordons, Node: node},

@@ -36,6 +36,8 @@ const (
 	Unknown
 	// Compacted: the store no longer has the requested revision.
 	Compacted
+	// Denied: the caller is unknown, or has no right to do it.
+	Denied
 )
 
 // classes is the one table of error classes: name, exit code, and the meaning for users of the
@@ -54,6 +56,7 @@ var classes = [...]struct {
 	Unavailable:   {"unavailable", 7, "the cluster, or a part of it, is unreachable: nothing was done"},
 	Unknown:       {"unknown outcome", 8, "sent and not answered: it may have happened"},
 	Compacted:     {"compacted", 9, "the requested history is no longer stored"},
+	Denied:        {"denied", 10, "the caller is unknown, or has no right to do it"},
 }
 
 // Exit codes of a command line that a signal ended, as in shells.

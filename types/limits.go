@@ -68,6 +68,11 @@ const (
 	MaxPolicyBytes = 64 << 10
 	// MaxJobTasks bounds the tasks of one job: as many as may wait in a cluster.
 	MaxJobTasks = 10_000_000
+	// MaxSubjects bounds the subjects of one right, MaxGroups the groups of one credential, and
+	// MaxScope the namespaces of either: each request compares them.
+	MaxSubjects = 1000
+	MaxGroups   = 100
+	MaxScope    = 1000
 	// MaxMounts bounds the mounts of one container.
 	MaxMounts = 100
 	// MaxPorts bounds the ports of one task.

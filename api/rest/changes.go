@@ -6,11 +6,13 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/rights"
 )
 
 // applied is an input with documents.
@@ -79,6 +81,11 @@ func (s *service) decide(ctx context.Context, in *applied) (*apply.Decision, err
 		return nil, err
 	}
 	for i := range docs {
+		if docs[i].Kind == manifest.KindNamespace {
+			if err := access.From(ctx).May(rights.Need{Verb: rights.Write, Kind: rights.Namespaces}, docs[i].Name()); err != nil {
+				return nil, err
+			}
+		}
 		for _, spec := range docs[i].Specs() {
 			if w := spec.Workdir; w != nil && w.From != "" {
 				return nil, types.Errorf(types.Invalid, "workdir: %q is a directory, which the HTTP API does not send: use escher apply, or name the image of a directory", types.Cut(w.From, types.MaxName))

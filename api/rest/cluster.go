@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/controlplane"
@@ -13,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/rights"
 )
 
 // ofCluster is the namespace for which the objects of the cluster are read. What is its own is left out.
@@ -58,7 +60,8 @@ func (s *service) cluster() {
 			}
 			var all []document.Namespace
 			for name, n := range view.Namespaces {
-				if n.V != nil {
+				may := access.From(ctx).May(rights.Need{Verb: rights.Read, Kind: rights.Namespaces}, name) == nil
+				if n.V != nil && may {
 					all = append(all, document.NamespaceOf(&controlplane.Namespace{Name: name, Revision: n.Mod, Namespace: *n.V}))
 				}
 			}

@@ -76,7 +76,12 @@ func serveEvents(hctx huma.Context, direct tasksocket.Direct, in *watched) {
 	err := direct.Watch(hctx.Context(), tasksocket.Watch{Of: in.Of, IDs: in.ID, After: in.After}, func(e tasksocket.Event) error {
 		return out.Send(e.Kind, e.ID, e.Data)
 	})
-	if hctx.Context().Err() == nil {
+	if cause := context.Cause(hctx.Context()); types.Is(cause, types.Denied) {
+		err = cause
+	} else if cause != nil {
+		return
+	}
+	if err != nil {
 		_ = out.Send("error", 0, problemOf(err)) // the answer has begun, so an event is the only way
 	}
 }

@@ -18,7 +18,7 @@ type Problem struct {
 	// Detail is the error: the object, the problem and, for what can be corrected, the remedy.
 	Detail string `json:"detail" doc:"the object, the problem and the remedy"`
 	// Class is that of the error: it decides what a program does about it.
-	Class string `json:"class" enum:"internal,not found,already exists,conflict,invalid,precondition,unavailable,unknown outcome,compacted" doc:"decides what a program does about it"`
+	Class string `json:"class" enum:"internal,not found,already exists,conflict,invalid,precondition,unavailable,unknown outcome,compacted,denied" doc:"decides what a program does about it"`
 	// Field is the field or parameter that is wrong, if it is one.
 	Field string `json:"field,omitempty" doc:"the field or parameter that is wrong"`
 	// Remedy is what to do about it, if the error says so.

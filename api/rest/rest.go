@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
@@ -28,6 +30,10 @@ type Config struct {
 	Version string
 	// Log logs internal errors; nil means no log.
 	Log *zap.Logger
+	// Authority decides what callers may do, and Identify says who they are. Without Authority the
+	// handler has no access control.
+	Authority *access.Authority
+	Identify  Identify
 }
 
 // service is the operations.
@@ -39,7 +45,7 @@ type service struct {
 // slowest is how long reading a body may take.
 const slowest = 30 * time.Second
 
-// Handler serves the API without access control: the listener must accept administrators only.
+// Handler serves the API. Without cfg.Authority the listener must accept administrators only.
 func Handler(cfg Config) http.Handler {
 	mux, _ := handler(cfg)
 	return mux
@@ -53,7 +59,8 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	if cfg.Voice == nil {
 		cfg.Voice = action.Action.String
 	}
-	mux := http.NewServeMux()
+	s := &service{cfg: cfg}
+	mux := newGuard(cfg, func(pattern string) string { return operationOf(s.api.OpenAPI(), pattern) })
 	conf := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -68,15 +75,31 @@ func handler(cfg Config) (http.Handler, huma.API) {
 		RejectUnknownQueryParameters: true,
 		Transformers:                 []huma.Transformer{refuse},
 	}
-	s := &service{cfg: cfg, api: humago.New(mux, conf)}
+	s.api = humago.New(mux, conf)
 	s.alias()
-	for _, register := range []func(){s.cluster, s.tasks, s.jobs, s.resources, s.changes, s.follow} {
+	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.changes, s.follow} {
 		register()
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	mux.ServeMux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		write(w, problemOf(types.Errorf(types.NotFound, "%s %s: there is no such operation: /openapi.json lists all", r.Method, types.Cut(r.URL.Path, 200))))
 	})
 	return mux, s.api
+}
+
+// operationOf returns the id of the operation of a pattern, METHOD PATH; empty if there is none.
+func operationOf(api *huma.OpenAPI, pattern string) string {
+	method, path, _ := strings.Cut(pattern, " ")
+	item := api.Paths[path]
+	if item == nil {
+		return ""
+	}
+	op := map[string]*huma.Operation{
+		http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post, http.MethodDelete: item.Delete, http.MethodPatch: item.Patch,
+	}[method]
+	if op == nil {
+		return ""
+	}
+	return op.OperationID
 }
 
 // write answers with a problem outside of an operation.

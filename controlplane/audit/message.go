@@ -50,6 +50,10 @@ func NewMessage(k controlplane.Key) types.Message {
 		return new(types.Status)
 	case controlplane.Histories:
 		return new(types.History)
+	case controlplane.Rights:
+		return new(types.Right)
+	case controlplane.Credentials:
+		return new(types.Credential)
 	case controlplane.Schedulers, controlplane.Leaders:
 		return new(types.Leader)
 	}

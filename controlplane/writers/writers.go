@@ -50,6 +50,8 @@ func Table() []Access {
 		{controlplane.Provided, by(Scheduler), by(Application, Server)},
 		{controlplane.Statuses, by(Scheduler), by(Application, Server)},
 		{controlplane.Histories, by(Server), by(Server)},
+		{controlplane.Rights, by(Administrator), by(Administrator)},
+		{controlplane.Credentials, by(Administrator), by(Administrator)},
 		{controlplane.Schedulers, by(Scheduler), by(Scheduler)},
 		{controlplane.Leaders, by(Server, Scheduler), by(Server, Scheduler)},
 		{controlplane.System, by(Server, Administrator), by(Server)},

@@ -35,6 +35,8 @@ func Status(class types.Class) int {
 		return http.StatusGatewayTimeout
 	case types.Compacted:
 		return http.StatusGone
+	case types.Denied:
+		return http.StatusForbidden
 	}
 	return http.StatusInternalServerError
 }

@@ -1,0 +1,235 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/rights"
+)
+
+// ErrUnauthenticated is in the chain of an error about a caller without a valid credential.
+var ErrUnauthenticated = errors.New("authenticate")
+
+// Authority knows the credentials and rights of a cluster. It follows them, so that a revoked
+// credential ends within moments, with the requests that it has open.
+type Authority struct {
+	store controlplane.Store
+	now   func() time.Time
+	log   *zap.Logger
+
+	mu          sync.Mutex
+	synced      map[controlplane.Kind]bool
+	credentials map[string]types.Credential
+	rights      map[string]types.Right
+	// held are the open requests, each with what ends it if it is denied by now.
+	held map[*hold]struct{}
+}
+
+// hold is an open request.
+type hold struct {
+	id   Identity
+	need []rights.Need
+	ns   string
+	end  context.CancelCauseFunc
+}
+
+// New returns an authority. Run must run.
+func New(store controlplane.Store, now func() time.Time, log *zap.Logger) *Authority {
+	return &Authority{
+		store: store, now: now, log: log, synced: make(map[controlplane.Kind]bool), credentials: make(map[string]types.Credential),
+		rights: make(map[string]types.Right), held: make(map[*hold]struct{}),
+	}
+}
+
+// Run follows credentials and rights until ctx is done.
+func (a *Authority) Run(ctx context.Context) error {
+	g, ctx := supervise.WithContext(ctx)
+	for _, kind := range []controlplane.Kind{controlplane.Credentials, controlplane.Rights} {
+		g.Go(func() error {
+			opts := controlplane.ListWatchOptions{Prefix: controlplane.Prefix(kind), Log: a.log}
+			return controlplane.ListWatch(ctx, a.store, opts, func(u controlplane.Update) error {
+				a.apply(kind, u)
+				return nil
+			})
+		})
+	}
+	return g.Wait()
+}
+
+// apply takes changes of a kind, and ends open requests that are denied by now.
+func (a *Authority) apply(kind controlplane.Kind, u controlplane.Update) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.synced[kind] = true
+	for _, e := range u.Events {
+		k, ok := controlplane.Parse(e.Key)
+		if !ok {
+			continue
+		}
+		// An unreadable value counts as absent: it gives no right.
+		if kind == controlplane.Credentials {
+			var c types.Credential
+			if delete(a.credentials, k.ID); !e.Delete && controlplane.Read(e.KV, &c) {
+				a.credentials[k.ID] = c
+			}
+			continue
+		}
+		var r types.Right
+		if delete(a.rights, k.ID); !e.Delete && controlplane.Read(e.KV, &r) {
+			a.rights[k.ID] = r
+		}
+	}
+	if len(u.Events) == 0 {
+		return
+	}
+	for h := range a.held {
+		if err := a.check(h.id, h.need, h.ns); err != nil {
+			h.end(err)
+			delete(a.held, h)
+		}
+	}
+}
+
+// secretMark begins each token, so that scanners for leaked secrets find it.
+const secretMark = "escher_"
+
+// hash returns the hash of a secret. A secret is random and long, so a fast hash is enough.
+func hash(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// Identify returns the identity of the bearer of a token. Denied: there is no such token, or it has
+// expired. Unavailable: the credentials are not known yet.
+func (a *Authority) Identify(token string) (Identity, error) {
+	rest, marked := strings.CutPrefix(token, secretMark)
+	id, secret, _ := strings.Cut(rest, "_")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.synced[controlplane.Credentials] || !a.synced[controlplane.Rights] {
+		return Identity{}, types.Errorf(types.Unavailable, "authenticate: the server does not know the credentials of the cluster yet: try again")
+	}
+	c, known := a.credentials[id]
+	if subtle.ConstantTimeCompare([]byte(hash(secret)), []byte(c.Hash)) != 1 || !known || !marked {
+		return Identity{}, types.Errorf(types.Denied, "%w: the token is unknown, or was revoked: ask an administrator for one (escher auth token create)", ErrUnauthenticated)
+	}
+	out := Identity{
+		Subject: c.Subject, Groups: c.Groups, Token: id, Role: c.Role, Namespaces: c.Namespaces, Expires: time.Unix(0, c.Expires),
+	}
+	return out, a.current(out)
+}
+
+// current returns nil while the credential of an identity is valid. The caller holds the lock.
+func (a *Authority) current(id Identity) error {
+	if id.Token == "" {
+		return nil
+	}
+	if _, ok := a.credentials[id.Token]; !ok {
+		return types.Errorf(types.Denied, "%w: token %s was revoked: ask an administrator for one (escher auth token create)", ErrUnauthenticated, id.Token)
+	}
+	if !a.now().Before(id.Expires) {
+		return types.Errorf(types.Denied, "%w: token %s expired at %s: ask an administrator for one (escher auth token create)", ErrUnauthenticated, id.Token, id.Expires.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// check returns nil if an identity may do something in a namespace; empty means the cluster. The
+// caller holds the lock.
+func (a *Authority) check(id Identity, needs []rights.Need, ns string) error {
+	if err := a.current(id); err != nil {
+		return err
+	}
+	for _, n := range needs {
+		if !a.allowed(id, n, ns) {
+			return denied(id, n, ns)
+		}
+	}
+	return nil
+}
+
+// denied says which right is missing.
+func denied(id Identity, n rights.Need, ns string) error {
+	where := "in the cluster"
+	if ns != "" {
+		where = "in namespace " + ns
+	}
+	bounds := ""
+	if id.Role != "" || len(id.Namespaces) > 0 {
+		bounds = ", within the bounds of its token"
+	}
+	return types.Errorf(types.Denied, "%s: has no right to %s %s%s: ask an administrator for a role there (escher auth grant)", id.Subject, n, where, bounds)
+}
+
+// allowed reports whether an identity has a right. The caller holds the lock.
+func (a *Authority) allowed(id Identity, n rights.Need, ns string) bool {
+	if id.Root {
+		return true
+	}
+	if !id.within(n, ns) {
+		return false
+	}
+	for _, r := range a.rights {
+		if id.is(r.Subjects) && covers(r.Namespaces, n, ns) && grants(&r, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// grants reports whether a right includes a need.
+func grants(r *types.Right, n rights.Need) bool {
+	if r.Role.Allows(n) {
+		return true
+	}
+	for _, text := range r.Allow {
+		if text == n.String() {
+			return true
+		}
+	}
+	return false
+}
+
+// May returns nil if an identity may do something in a namespace; empty means the cluster. Denied: it
+// may not.
+func (a *Authority) May(id Identity, n rights.Need, ns string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.check(id, []rights.Need{n}, ns)
+}
+
+// Hold begins a request of an identity. It returns a context that ends when the identity loses its
+// rights or its credential, and a function to call at the end of the request. Denied: it may not do
+// that.
+func (a *Authority) Hold(ctx context.Context, id Identity, needs []rights.Need, ns string) (context.Context, func(), error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.check(id, needs, ns); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancelCause(With(ctx, Caller{id, func(n rights.Need, ns string) error { return a.May(id, n, ns) }}))
+	h := &hold{id, needs, ns, cancel}
+	a.held[h] = struct{}{}
+	expiry := func() bool { return false }
+	if !id.Expires.IsZero() {
+		t := time.AfterFunc(id.Expires.Sub(a.now()), func() { cancel(context.DeadlineExceeded) })
+		expiry = t.Stop
+	}
+	return ctx, func() {
+		expiry()
+		a.mu.Lock()
+		delete(a.held, h)
+		a.mu.Unlock()
+		cancel(context.Canceled)
+	}, nil
+}

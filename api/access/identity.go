@@ -1,0 +1,69 @@
+package access
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/rights"
+)
+
+// Identity is a user or a program, as a server has authenticated it.
+type Identity struct {
+	// Subject has the form user:NAME or service:NAME, and Groups are names of groups.
+	Subject string
+	Groups  []string
+	// Token is the id of its credential; empty without one.
+	Token string
+	// Role and Namespaces bound its rights; empty means no bound.
+	Role       rights.Role
+	Namespaces []string
+	// Expires is when it ends; zero means never.
+	Expires time.Time
+	// Root reports whether it administers the machine of the server, and so has every right.
+	Root bool
+}
+
+// Root returns the identity of an administrator of the machine of the server.
+func Root(name string) Identity { return Identity{Subject: types.UserSubject + ":" + name, Root: true} }
+
+// within reports whether the bounds of the identity include a need in a namespace; empty means the
+// cluster.
+func (id Identity) within(n rights.Need, ns string) bool {
+	return (id.Role == "" || id.Role.Allows(n)) && (len(id.Namespaces) == 0 || covers(id.Namespaces, n, ns))
+}
+
+// is reports whether the identity is one of some subjects.
+func (id Identity) is(subjects []string) bool {
+	return slices.ContainsFunc(subjects, func(s string) bool {
+		return s == id.Subject || slices.ContainsFunc(id.Groups, func(g string) bool { return s == types.GroupSubject+":"+g })
+	})
+}
+
+// covers reports whether a list of namespaces includes a need in a namespace; empty means the cluster.
+func covers(namespaces []string, n rights.Need, ns string) bool {
+	return n.Open() || slices.Contains(namespaces, types.Everywhere) || ns != "" && slices.Contains(namespaces, ns)
+}
+
+// caller is the key of the caller in a context.
+type caller struct{}
+
+// Caller is who sends a request, with what decides about it.
+type Caller struct {
+	Identity
+	// May returns nil if the caller may do something in a namespace; empty means the cluster. Denied:
+	// it may not.
+	May func(need rights.Need, ns string) error
+}
+
+// With returns a context of a request by a caller.
+func With(ctx context.Context, c Caller) context.Context { return context.WithValue(ctx, caller{}, c) }
+
+// From returns the caller of a request. Without one, in tests and tools, it has every right.
+func From(ctx context.Context) Caller {
+	if c, ok := ctx.Value(caller{}).(Caller); ok {
+		return c
+	}
+	return Caller{Identity: Root("root"), May: func(rights.Need, string) error { return nil }}
+}

@@ -1,0 +1,274 @@
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/rights"
+)
+
+// The lives of tokens: that of one without a length, and the longest.
+const (
+	DefaultLife = 90 * 24 * time.Hour
+	MaxLife     = 5 * 365 * 24 * time.Hour
+)
+
+// maxCredentials bounds the credentials of a cluster, and the rights: each server keeps all in memory.
+const maxCredentials = 100_000
+
+// Stored is a right or a credential as it is stored.
+type Stored[T any] struct {
+	Name     string
+	Revision int64
+	Value    T
+}
+
+// Manager makes and revokes credentials and rights for callers.
+type Manager struct {
+	Store controlplane.Store
+	Now   func() time.Time
+}
+
+// MakeToken stores a credential that lives for a time, and returns its id and the token. The caller may
+// make one for itself, with bounds no wider and an end no later than its own; an administrator of the
+// cluster may make one for any subject. Denied: it may not.
+func (m Manager) MakeToken(ctx context.Context, by Caller, c types.Credential, life time.Duration) (id, token string, err error) {
+	if life == 0 {
+		life = DefaultLife
+	}
+	if life < 0 || life > MaxLife {
+		return "", "", types.Errorf(types.Invalid, "life: %s is out of range: give up to %s", life, MaxLife)
+	}
+	now := m.Now()
+	c.Made, c.Expires, c.Maker = now.UnixNano(), now.Add(life).UnixNano(), by.Subject
+	if err := m.mayMake(by, &c); err != nil {
+		return "", "", err
+	}
+	id, secret := strings.ToLower(rand.Text()[:12]), rand.Text()
+	c.Hash = hash(secret)
+	if err := c.Validate(); err != nil {
+		return "", "", err
+	}
+	if err := m.roomFor(ctx, controlplane.Credentials); err != nil {
+		return "", "", err
+	}
+	return id, secretMark + id + "_" + secret, m.put(ctx, controlplane.CredentialKey(id), 0, &c)
+}
+
+// mayMake returns nil if a caller may make a credential. It narrows the one that a caller makes for
+// itself.
+func (m Manager) mayMake(by Caller, c *types.Credential) error {
+	err := by.May(rights.Need{Verb: rights.Write, Kind: rights.Tokens}, "")
+	if err == nil || c.Subject != by.Subject {
+		return err
+	}
+	for _, g := range c.Groups {
+		if !slices.Contains(by.Groups, g) {
+			return types.Errorf(types.Denied, "groups: %s is not in group %.40q: leave it out", by.Subject, g)
+		}
+	}
+	if by.Role != "" && (c.Role == "" || !slices.Contains(upTo(by.Role), c.Role)) {
+		return types.Errorf(types.Denied, "role: the token of %s is bound to role %s: bind the new one to it as well, or to a lower one", by.Subject, by.Role)
+	}
+	if len(by.Namespaces) > 0 && (len(c.Namespaces) == 0 || slices.ContainsFunc(c.Namespaces, func(ns string) bool { return !slices.Contains(by.Namespaces, ns) })) {
+		return types.Errorf(types.Denied, "namespaces: the token of %s is bound to %s: bind the new one to some of them", by.Subject, strings.Join(by.Namespaces, ", "))
+	}
+	if !by.Expires.IsZero() {
+		c.Expires = min(c.Expires, by.Expires.UnixNano())
+	}
+	return nil
+}
+
+// upTo lists the roles up to one.
+func upTo(r rights.Role) []rights.Role {
+	all := rights.Roles()
+	return all[:slices.Index(all, r)+1]
+}
+
+// Tokens lists the credentials that a caller may see: its own, and those of all subjects as an
+// administrator of the cluster.
+func (m Manager) Tokens(ctx context.Context, by Caller) ([]Stored[types.Credential], int64, error) {
+	all := by.May(rights.Need{Verb: rights.Read, Kind: rights.Tokens}, "") == nil
+	return list(ctx, m.Store, controlplane.Credentials, func(c *types.Credential) bool { return all || c.Subject == by.Subject })
+}
+
+// RevokeToken revokes a credential: open requests of its bearer end within moments. NotFound: there is
+// none that the caller may see.
+func (m Manager) RevokeToken(ctx context.Context, by Caller, id string) error {
+	return remove(ctx, m, controlplane.CredentialKey(id), "token", id, func(c *types.Credential) error {
+		if c.Subject == by.Subject {
+			return nil
+		}
+		return by.May(rights.Need{Verb: rights.Write, Kind: rights.Tokens}, "")
+	})
+}
+
+// Grant stores a right under a name, in place of the one before. A caller gives no more than it has.
+// Denied: it may not give that right. Conflict: the right has changed meanwhile.
+func (m Manager) Grant(ctx context.Context, by Caller, name string, r types.Right) error {
+	if err := types.ValidateName("name", name); err != nil {
+		return err
+	}
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	if len(r.Subjects) == 0 || r.Role == "" && len(r.Allow) == 0 {
+		return types.Errorf(types.Invalid, "right %s: it gives nobody anything: set subjects, and role or allow", name)
+	}
+	if err := mayGive(by, &r); err != nil {
+		return err
+	}
+	kv, err := controlplane.Get(ctx, m.Store, controlplane.RightKey(name))
+	if err != nil {
+		return err
+	}
+	var before types.Right
+	if kv.ModRevision != 0 && controlplane.Read(kv, &before) {
+		if err := mayGive(by, &before); err != nil {
+			return err
+		}
+	} else if kv.ModRevision == 0 {
+		if err := m.roomFor(ctx, controlplane.Rights); err != nil {
+			return err
+		}
+	}
+	return m.put(ctx, kv.Key, kv.ModRevision, &r)
+}
+
+// mayGive returns nil if a caller may give a right: it administers the namespaces, and has itself what
+// the right allows.
+func mayGive(by Caller, r *types.Right) error {
+	for _, ns := range r.Namespaces {
+		if ns == types.Everywhere {
+			ns = ""
+		}
+		if err := by.May(rights.Need{Verb: rights.Write, Kind: rights.Grants}, ns); err != nil {
+			return err
+		}
+		for _, verb := range rights.Verbs() {
+			for _, kind := range rights.Kinds() {
+				n := rights.Need{Verb: verb, Kind: kind}
+				if !grants(r, n) || ns != "" && kind.Clusterwide() {
+					continue
+				}
+				if err := by.May(n, ns); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Rights lists the rights that a caller may see: those that name it, those of namespaces that it
+// administers, and all as an administrator of the cluster.
+func (m Manager) Rights(ctx context.Context, by Caller) ([]Stored[types.Right], int64, error) {
+	return list(ctx, m.Store, controlplane.Rights, func(r *types.Right) bool {
+		return by.is(r.Subjects) || maySee(by, r)
+	})
+}
+
+// maySee reports whether a caller may read the rights of all namespaces of a right.
+func maySee(by Caller, r *types.Right) bool {
+	return !slices.ContainsFunc(r.Namespaces, func(ns string) bool {
+		if ns == types.Everywhere {
+			ns = ""
+		}
+		return by.May(rights.Need{Verb: rights.Read, Kind: rights.Grants}, ns) != nil
+	})
+}
+
+// Revoke removes a right: open requests that need it end within moments. NotFound: there is none.
+func (m Manager) Revoke(ctx context.Context, by Caller, name string) error {
+	return remove(ctx, m, controlplane.RightKey(name), "right", name, func(r *types.Right) error {
+		if !maySee(by, r) && !by.is(r.Subjects) {
+			return types.Errorf(types.NotFound, "there is no right %s", name)
+		}
+		return mayGive(by, r)
+	})
+}
+
+// roomFor returns nil if another key of a kind may be stored.
+func (m Manager) roomFor(ctx context.Context, kind controlplane.Kind) error {
+	kvs, _, err := controlplane.ListAll(ctx, m.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(kind), KeysOnly: true})
+	if err != nil {
+		return err
+	}
+	if len(kvs) >= maxCredentials {
+		return types.Errorf(types.Precondition, "%s: there are %d, the most that a cluster may have: remove some", kind, len(kvs))
+	}
+	return nil
+}
+
+// put stores a value if its key is at a revision. Conflict: it is not.
+func (m Manager) put(ctx context.Context, key string, revision int64, v types.Message) error {
+	change := controlplane.NewChange(controlplane.NewBatch())
+	change.IfUnchanged(key, revision)
+	change.Put(key, v)
+	return commit(ctx, m.Store, change, key)
+}
+
+// commit makes a change of a key.
+func commit(ctx context.Context, store controlplane.Store, change *controlplane.Change, key string) error {
+	res, err := controlplane.Commit(ctx, store, change.Txn())
+	if err != nil {
+		return types.Errorf(types.ClassOf(err), "write %s: %w", key, err)
+	}
+	if !res.Committed {
+		return types.Errorf(types.Conflict, "write %s: it has changed meanwhile: read it again", key)
+	}
+	return nil
+}
+
+// remove removes a key, if may returns nil for its value. NotFound: there is none, or no reader takes
+// its value: the repair of an audit removes that.
+func remove[T any, M interface {
+	*T
+	types.Message
+}](ctx context.Context, m Manager, key, what, name string, may func(M) error) error {
+	if err := types.ValidateName(what, name); err != nil {
+		return err
+	}
+	kv, err := controlplane.Get(ctx, m.Store, key)
+	if err != nil {
+		return err
+	}
+	if kv.ModRevision == 0 {
+		return types.Errorf(types.NotFound, "there is no %s %s", what, name)
+	}
+	v := M(new(T))
+	if !controlplane.Read(kv, v) {
+		return controlplane.Unreadable(key)
+	}
+	if err := may(v); err != nil {
+		return err
+	}
+	change := controlplane.NewChange(controlplane.NewBatch())
+	change.IfUnchanged(key, kv.ModRevision)
+	change.Delete(key)
+	return commit(ctx, m.Store, change, key)
+}
+
+// list returns the readable values of a kind that see accepts, by name, and the revision.
+func list[T any, M interface {
+	*T
+	types.Message
+}](ctx context.Context, store controlplane.Store, kind controlplane.Kind, see func(M) bool) (all []Stored[T], revision int64, err error) {
+	kvs, revision, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(kind)})
+	if err != nil {
+		return nil, 0, types.Errorf(types.ClassOf(err), "list %s: %w", kind, err)
+	}
+	for _, kv := range kvs {
+		k, ok := controlplane.Parse(kv.Key)
+		v := M(new(T))
+		if ok && controlplane.Read(kv, v) && see(v) {
+			all = append(all, Stored[T]{k.ID, kv.ModRevision, *v})
+		}
+	}
+	return all, revision, nil
+}

@@ -1,0 +1,70 @@
+package access
+
+import "github.com/escher-sched/escher/types/rights"
+
+// Row says what an operation of the HTTP API needs: all of Needs, in the namespace of its path or, for
+// a path without one, in the cluster. Without needs, every caller may call it, and the operation
+// decides what that caller gets.
+type Row struct {
+	Operation string
+	Needs     []rights.Need
+}
+
+// Table is the table of rights: what each operation needs. An operation that is not in it is refused.
+func Table() []Row {
+	read := func(kinds ...rights.Kind) []rights.Need { return needs(rights.Read, kinds) }
+	write := func(kinds ...rights.Kind) []rights.Need { return needs(rights.Write, kinds) }
+	work := []rights.Kind{rights.Tasks, rights.Jobs, rights.Resources, rights.Reservations, rights.Policies}
+	return []Row{
+		{"whoAmI", nil},
+		{"canI", nil},
+		{"listRights", nil},
+		{"grantRight", nil},
+		{"revokeRight", nil},
+		{"listTokens", nil},
+		{"createToken", nil},
+		{"revokeToken", nil},
+
+		{"listNodes", read(rights.Nodes)},
+		{"getNode", read(rights.Nodes)},
+		{"explainNode", read(rights.Audit)}, // it names tasks of all namespaces
+		{"listNamespaces", nil},
+		{"getState", read(rights.State)},
+
+		{"listTasks", read(rights.Tasks)},
+		{"launchTasks", write(rights.Tasks, rights.Jobs, rights.Policies)},
+		{"getTask", read(rights.Tasks)},
+		{"removeTask", write(rights.Tasks)},
+		{"stopTask", write(rights.Tasks)},
+		{"evictTask", write(rights.Tasks)},
+		{"waitTasks", read(rights.Tasks)},
+		{"explainTask", read(rights.Tasks)},
+
+		{"listJobs", read(rights.Jobs)},
+		{"getJob", read(rights.Jobs)},
+		{"removeJob", write(rights.Jobs, rights.Tasks)},
+		{"explainJob", read(rights.Jobs)},
+
+		{"listResources", read(rights.Resources)},
+		{"setResource", write(rights.Resources)},
+		{"listReservations", read(rights.Reservations)},
+		{"reserve", write(rights.Reservations)},
+		{"unreserve", write(rights.Reservations)},
+		{"explainReservation", read(rights.Reservations)},
+		{"listPolicies", read(rights.Policies)},
+
+		{"transact", write(work...)},
+		{"planDocuments", read(work...)},
+		{"applyDocuments", write(work...)}, // and write namespaces, if one is among them
+		{"watch", read(rights.Tasks, rights.Resources)},
+	}
+}
+
+// needs returns the needs to use several kinds in a way.
+func needs(verb rights.Verb, kinds []rights.Kind) []rights.Need {
+	all := make([]rights.Need, len(kinds))
+	for i, k := range kinds {
+		all[i] = rights.Need{Verb: verb, Kind: k}
+	}
+	return all
+}

@@ -1,0 +1,162 @@
+package rest
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+
+	"golang.org/x/time/rate"
+
+	"github.com/escher-sched/escher/api/access"
+	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/rights"
+)
+
+// Identify returns the identity of the sender of a request. Denied: it has none.
+type Identify func(r *http.Request) (access.Identity, error)
+
+// Local returns identities of a listener that accepts only administrators of its machine.
+func Local(name string) Identify {
+	return func(*http.Request) (access.Identity, error) { return access.Root(name), nil }
+}
+
+// Bearer returns identities by the tokens that requests carry.
+func Bearer(a *access.Authority) Identify {
+	return func(r *http.Request) (access.Identity, error) {
+		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok {
+			return access.Identity{}, types.Errorf(types.Denied, "%w: the request has no token: send the header Authorization: Bearer TOKEN (escher login stores a token)", access.ErrUnauthenticated)
+		}
+		return a.Identify(strings.TrimSpace(token))
+	}
+}
+
+// The limits of one subject: requests a second, how many at once without a pause, and open at a time.
+const (
+	requestRate  = 500
+	requestBurst = 1000
+	requestsOpen = 256
+	// maxGauges bounds the subjects whose use is remembered.
+	maxGauges = 10_000
+)
+
+// guard is a mux that lets only requests through that the table of rights allows.
+type guard struct {
+	*http.ServeMux
+	cfg Config
+	// operations has the operation of each pattern.
+	operations func(pattern string) string
+	needs      map[string][]rights.Need
+
+	mu     sync.Mutex
+	gauges map[string]*gauge
+}
+
+// errTooMany is in the chain of the error for a subject that exceeds its limits.
+var errTooMany = errors.New("it sends too many requests")
+
+// gauge is the use by one subject.
+type gauge struct {
+	rate *rate.Limiter
+	open int
+}
+
+// newGuard returns a guard. operations returns the operation of a pattern of the mux.
+func newGuard(cfg Config, operations func(pattern string) string) *guard {
+	g := &guard{
+		ServeMux: http.NewServeMux(), cfg: cfg, operations: operations, needs: make(map[string][]rights.Need), gauges: make(map[string]*gauge),
+	}
+	for _, row := range access.Table() {
+		g.needs[row.Operation] = row.Needs
+	}
+	return g
+}
+
+// HandleFunc registers the handler of an operation. The description of the API is public.
+func (g *guard) HandleFunc(pattern string, handle func(http.ResponseWriter, *http.Request)) {
+	_, path, _ := strings.Cut(pattern, " ")
+	if g.cfg.Authority == nil || strings.HasPrefix(path, "/openapi") || path == "/docs" {
+		g.ServeMux.HandleFunc(pattern, handle)
+		return
+	}
+	g.ServeMux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if err := g.admit(w, r, pattern, handle); err != nil {
+			refuseCaller(w, err)
+		}
+	})
+}
+
+// admit handles a request if its sender may send it, and returns why not.
+func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, handle http.HandlerFunc) error {
+	id, err := g.cfg.Identify(r)
+	if err != nil {
+		return err
+	}
+	needs, known := g.needs[g.operations(pattern)]
+	if !known {
+		return types.Errorf(types.Denied, "%s: no right gives it: use another operation of /openapi.json", pattern)
+	}
+	ns := r.PathValue("namespace")
+	if ns != "" {
+		if err := types.ValidateName("namespace", ns); err != nil {
+			return err
+		}
+	}
+	leave, err := g.enter(id.Subject)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, end, err := g.cfg.Authority.Hold(r.Context(), id, needs, ns)
+	if err != nil {
+		return err
+	}
+	defer end()
+	handle(w, r.WithContext(ctx))
+	return nil
+}
+
+// enter counts a request of a subject, and returns what to call at its end. Unavailable: there are too
+// many.
+func (g *guard) enter(subject string) (leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	x := g.gauges[subject]
+	if x == nil {
+		if len(g.gauges) >= maxGauges {
+			for s, old := range g.gauges {
+				if old.open == 0 {
+					delete(g.gauges, s)
+				}
+			}
+		}
+		x = &gauge{rate: rate.NewLimiter(requestRate, requestBurst)}
+		g.gauges[subject] = x
+	}
+	if x.open >= requestsOpen || !x.rate.AllowN(g.cfg.Now(), 1) {
+		return nil, types.Errorf(types.Unavailable, "%s: %w: at most %d a second, and %d at once: wait a little", subject, errTooMany, requestRate, requestsOpen)
+	}
+	x.open++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		x.open--
+	}, nil
+}
+
+// refuseCaller answers a request that is not let through. A sender without an identity gets status 401,
+// one that sends too much 429.
+func refuseCaller(w http.ResponseWriter, err error) {
+	p := problemOf(err)
+	switch {
+	case errors.Is(err, access.ErrUnauthenticated):
+		p.Status = http.StatusUnauthorized
+		w.Header().Set("WWW-Authenticate", `Bearer realm="escher"`)
+	case errors.Is(err, errTooMany):
+		p.Status = http.StatusTooManyRequests
+		w.Header().Set("Retry-After", "1")
+	}
+	p.Title = http.StatusText(p.Status)
+	write(w, p)
+}
