@@ -1,0 +1,294 @@
+package rest_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"go.uber.org/zap"
+
+	"github.com/escher-sched/escher/api/access"
+	"github.com/escher-sched/escher/api/rest"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
+	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/rights"
+)
+
+// guarded is an API with access control, over an empty store.
+type guarded struct {
+	t         *testing.T
+	store     controlplane.Store
+	authority *access.Authority
+	manager   access.Manager
+	server    *httptest.Server
+	api       huma.API
+}
+
+func newGuarded(t *testing.T) *guarded {
+	t.Helper()
+	store := memstore.New()
+	a := access.New(store, time.Now, zap.NewNop())
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	h, api := rest.Build(rest.Config{Store: store, Now: time.Now, Version: "test", Authority: a, Identify: rest.Bearer(a)})
+	g := &guarded{t, store, a, access.Manager{Store: store, Now: time.Now}, httptest.NewServer(h), api}
+	t.Cleanup(func() {
+		g.server.Close()
+		cancel()
+		<-ended
+	})
+	return g
+}
+
+// token returns a token of a subject, once the API takes it.
+func (g *guarded) token(subject string) string {
+	g.t.Helper()
+	_, token, err := g.manager.MakeToken(g.t.Context(), access.From(g.t.Context()), types.Credential{Subject: subject}, time.Hour)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.await(func() bool { return g.status("GET", "/v1/whoami", "", token) == http.StatusOK })
+	return token
+}
+
+// grant gives a subject rights, once the API takes them.
+func (g *guarded) grant(name, subject string, namespaces []string, allow ...string) {
+	g.t.Helper()
+	r := types.Right{Subjects: []string{subject}, Allow: allow, Namespaces: namespaces}
+	if err := g.manager.Grant(g.t.Context(), access.From(g.t.Context()), name, r); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// await returns once something is true.
+func (g *guarded) await(is func() bool) {
+	g.t.Helper()
+	for begin := time.Now(); !is(); {
+		if time.Since(begin) > 20*time.Second {
+			g.t.Fatal("it does not happen")
+		}
+	}
+}
+
+// do sends a request with a token, and returns the answer. The caller closes its body.
+func (g *guarded) do(method, path, body, token string) *http.Response {
+	g.t.Helper()
+	req, err := http.NewRequestWithContext(g.t.Context(), method, g.server.URL+path, strings.NewReader(body))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return res
+}
+
+// status sends a request with a token, and returns the status of the answer.
+func (g *guarded) status(method, path, body, token string) int {
+	g.t.Helper()
+	res := g.do(method, path, body, token)
+	defer res.Body.Close() // unread: a watch does not end
+	return res.StatusCode
+}
+
+// text reads the answer to a GET.
+func (g *guarded) text(path, token string) string {
+	g.t.Helper()
+	res := g.do("GET", path, "", token)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return string(body)
+}
+
+// operations returns the method, path and id of each operation.
+func operations(api huma.API) (all [][3]string) {
+	for path, item := range api.OpenAPI().Paths {
+		for method, op := range map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete, "PATCH": item.Patch} {
+			if op != nil {
+				all = append(all, [3]string{method, path, op.OperationID})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b [3]string) int { return strings.Compare(a[2], b[2]) })
+	return all
+}
+
+// TestTable checks that the table of rights has each operation, once, and no other.
+func TestTable(t *testing.T) {
+	g := newGuarded(t)
+	rows := make(map[string]int)
+	for _, row := range access.Table() {
+		rows[row.Operation]++
+	}
+	for _, op := range operations(g.api) {
+		if rows[op[2]] != 1 {
+			t.Errorf("%s has %d rows in the table of rights, want one", op[2], rows[op[2]])
+		}
+		delete(rows, op[2])
+	}
+	for id := range rows {
+		t.Errorf("%s is in the table of rights, and there is no such operation", id)
+	}
+}
+
+// TestEveryOperationIsGuarded calls each operation without a token, with a wrong one, with one whose
+// subject has every right but one that the operation needs, and in another namespace: all are refused.
+// With exactly the rights of its row it is let through: what it answers then is another matter.
+func TestEveryOperationIsGuarded(t *testing.T) {
+	g := newGuarded(t)
+	token := g.token("user:alice")
+	rows := make(map[string]access.Row)
+	for _, row := range access.Table() {
+		rows[row.Operation] = row
+	}
+	var all []string
+	for _, v := range rights.Verbs() {
+		for _, k := range rights.Kinds() {
+			all = append(all, rights.Need{Verb: v, Kind: k}.String())
+		}
+	}
+	may := func(allow []string, namespaces ...string) {
+		g.grant("test", "user:alice", namespaces, allow...)
+		g.await(func() bool {
+			for _, need := range all {
+				n, err := rights.ParseNeed(need)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ns := strings.Trim(namespaces[0], "*")
+				if (g.authority.May(access.Identity{Subject: "user:alice"}, n, ns) == nil) != slices.Contains(allow, need) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	for _, op := range operations(g.api) {
+		method, path, id := op[0], op[1], op[2]
+		path = strings.NewReplacer("{namespace}", "lab", "{id}", "none", "{node}", "none", "{name}", "none", "{policy}", "none").Replace(path)
+		if strings.Contains(path, "{") {
+			t.Fatalf("%s: what stands for the parameters of %s?", id, path)
+		}
+		for _, wrong := range []string{"", "escher_none_none", token + "x"} {
+			if got := g.status(method, path, "{}", wrong); got != http.StatusUnauthorized {
+				t.Errorf("%s with token %q: %d", id, wrong, got)
+			}
+		}
+		needs := rows[id].Needs
+		where := []string{"*"}
+		if strings.Contains(op[1], "{namespace}") {
+			where = []string{"lab"}
+		}
+		var exact []string
+		for _, n := range needs {
+			exact = append(exact, n.String())
+		}
+		for _, n := range exact {
+			may(slices.DeleteFunc(slices.Clone(all), func(x string) bool { return x == n }), where...)
+			if got := g.status(method, path, "{}", token); got != http.StatusForbidden {
+				t.Errorf("%s without the right to %s: %d", id, n, got)
+			}
+		}
+		if len(needs) == 0 {
+			continue
+		}
+		may(exact, where...)
+		if got := g.status(method, path, "{}", token); got == http.StatusForbidden || got == http.StatusUnauthorized {
+			t.Errorf("%s with the rights to %s: %d", id, exact, got)
+		}
+		if where[0] == "lab" {
+			if got := g.status(method, strings.Replace(path, "/lab/", "/web/", 1), "{}", token); got != http.StatusForbidden {
+				t.Errorf("%s in another namespace: %d", id, got)
+			}
+		}
+	}
+}
+
+// TestHeldRequests ends an open watch within moments after the token was revoked, with the reason.
+func TestHeldRequests(t *testing.T) {
+	g := newGuarded(t)
+	token := g.token("user:alice")
+	g.grant("lab", "user:alice", []string{"lab"}, "read tasks", "read resources")
+	g.await(func() bool { return g.status("GET", "/v1/namespaces/lab/tasks", "", token) == http.StatusOK })
+	res := g.do("GET", "/v1/namespaces/lab/watch", "", token)
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() && lines.Text() != "event: synced" {
+	}
+	if err := g.manager.RevokeToken(t.Context(), access.From(t.Context()), strings.Split(token, "_")[1]); err != nil {
+		t.Fatal(err)
+	}
+	begin, rest := time.Now(), ""
+	for lines.Scan() {
+		rest += lines.Text() + "\n"
+	}
+	if took := time.Since(begin); took > 5*time.Second || !strings.Contains(rest, "event: error") || !strings.Contains(rest, `"denied"`) || !strings.Contains(rest, "revoked") {
+		t.Errorf("after %s: %s", took, rest)
+	}
+	if got := g.status("GET", "/v1/namespaces/lab/watch", "", token); got != http.StatusUnauthorized {
+		t.Errorf("the next one: %d", got)
+	}
+}
+
+// TestFlood refuses a subject that sends too much, with status 429, and serves others.
+func TestFlood(t *testing.T) {
+	g := newGuarded(t)
+	alice, bob := g.token("user:alice"), g.token("user:bob")
+	refused := false
+	for i := 0; i < 20_000 && !refused; i++ {
+		refused = g.status("GET", "/v1/whoami", "", alice) == http.StatusTooManyRequests
+	}
+	if !refused || g.status("GET", "/v1/whoami", "", bob) != http.StatusOK {
+		t.Errorf("refused: %t", refused)
+	}
+}
+
+// TestOnlyOwn shows in lists what the caller may see: a namespace, a token, a right of another does not
+// appear.
+func TestOnlyOwn(t *testing.T) {
+	g := newGuarded(t)
+	alice := g.token("user:alice")
+	g.token("user:bob")
+	g.grant("labs", "user:alice", []string{"lab"}, "read namespaces", "read tasks")
+	g.grant("webs", "user:bob", []string{"web"}, "read namespaces")
+	g.await(func() bool { return g.status("GET", "/v1/namespaces/lab/tasks", "", alice) == http.StatusOK })
+	client, err := controlplane.New(g.store, "lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ns := range []string{"lab", "web"} {
+		if err := client.SetNamespace(t.Context(), ns, func(n *types.Namespace) error { n.Pids = 7; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{"/v1/namespaces": "lab", "/v1/tokens": "user:alice", "/v1/rights": "labs"} {
+		if body := g.text(path, alice); !strings.Contains(body, want) || strings.Contains(body, "web") || strings.Contains(body, "bob") {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+	doc := "apiVersion: escher.dev/v1\nkind: Namespace\nname: web\npids: 9\n"
+	g.grant("labs", "user:alice", []string{"lab"}, "read namespaces", "write tasks", "write jobs", "write resources", "write reservations", "write policies")
+	g.await(func() bool {
+		return g.status("POST", "/v1/namespaces/lab/apply", "kind: x", alice) == http.StatusBadRequest
+	})
+	if got := g.status("POST", "/v1/namespaces/lab/apply", doc, alice); got != http.StatusForbidden {
+		t.Errorf("a member sets the quota of another namespace: %d", got)
+	}
+}
