@@ -24,11 +24,15 @@ type File struct {
 	Contexts map[string]Context `json:"contexts,omitempty"`
 }
 
-// Context is the address of a cluster: its endpoints or, without any, its directory.
+// Context is the address of a cluster: its server, else its endpoints, else its directory.
 type Context struct {
 	etcdstore.Address `json:",inline"`
-	Dir               string `json:"dir,omitempty"`
-	Namespace         string `json:"namespace,omitempty"`
+	// Server is the address of the HTTP API, and Token the token for it. The authorities of its
+	// certificate are in CACert.
+	Server    string `json:"server,omitempty"`
+	Token     string `json:"token,omitempty"`
+	Dir       string `json:"dir,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // Path returns the path of the file: in XDG_CONFIG_HOME, else in ~/.config; empty if neither is

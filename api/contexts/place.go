@@ -20,6 +20,8 @@ const (
 	EnvContext   = "ESCHER_CONTEXT"
 	EnvDir       = "ESCHER_DIR"
 	EnvNamespace = "ESCHER_NAMESPACE"
+	EnvServer    = "ESCHER_SERVER"
+	EnvToken     = "ESCHER_TOKEN"
 )
 
 // DefaultNamespace is the namespace when none is named.
@@ -28,12 +30,14 @@ const DefaultNamespace = "default"
 // Given is what the user of a program says with flags. It comes before the environment.
 type Given struct {
 	etcdstore.Address
-	Dir, Namespace, Context string
+	Dir, Namespace, Context, Server string
 }
 
 // Place is where a cluster is: behind the socket of a task, at an address, or in a directory.
 type Place struct {
 	etcdstore.Address
+	// Server is the address of the HTTP API, if the cluster is reached by it, and Token the token for it.
+	Server, Token string
 	// Dir is the directory of the cluster; empty means that of Home.
 	Dir string
 	// Namespace is the namespace to use.
@@ -52,7 +56,7 @@ type Place struct {
 func Find(given Given, getenv func(string) string) (Place, error) {
 	p := Place{Home: getenv("HOME")}
 	var c choice
-	if len(given.Endpoints) == 0 && given.Dir == "" && given.Context == "" {
+	if len(given.Endpoints) == 0 && given.Dir == "" && given.Context == "" && given.Server == "" {
 		p.Socket = getenv(tasksocket.EnvSocket)
 	}
 	if p.Socket == "" {
@@ -96,13 +100,18 @@ func chosen(given Given, getenv func(string) string) (choice, error) {
 func (p *Place) locate(given Given, c choice, getenv func(string) string) {
 	env := etcdstore.AddressFromEnv(getenv)
 	p.Address, p.Dir = given.Or(env), cmp.Or(given.Dir, getenv(EnvDir))
+	p.Token = getenv(EnvToken)
 	switch {
+	case given.Server != "":
+		p.Server = given.Server
 	case len(given.Endpoints) > 0:
 	case given.Dir != "":
 		p.Address = etcdstore.Address{}
 	case c.flagged:
 		p.use(c, given.Or(env))
 		p.Endpoints = c.Endpoints
+	case getenv(EnvServer) != "":
+		p.Server = getenv(EnvServer)
 	case len(env.Endpoints) > 0:
 	case p.Dir != "":
 		p.Address = etcdstore.Address{}
@@ -115,6 +124,7 @@ func (p *Place) locate(given Given, c choice, getenv func(string) string) {
 // another: those of a context go with its own endpoints.
 func (p *Place) use(c choice, before etcdstore.Address) {
 	p.Address, p.Dir, p.Context = before.Or(c.Address), c.Dir, c.name
+	p.Server, p.Token = c.Server, cmp.Or(c.Token, p.Token)
 }
 
 // Directory returns the absolute path of the directory of the cluster.
@@ -141,6 +151,9 @@ func EtcdDir(dir string) string { return filepath.Join(dir, "etcd") }
 
 // Etcd returns the address of etcd, which for a cluster in a directory is a socket there.
 func (p Place) Etcd() (etcdstore.Address, error) {
+	if p.Server != "" {
+		return etcdstore.Address{}, types.Errorf(types.Precondition, "this needs etcd itself, and %s is the HTTP API: give --endpoints, as an administrator", p.Server)
+	}
 	if len(p.Endpoints) > 0 {
 		return p.Address, nil
 	}
@@ -185,8 +198,11 @@ func (p Place) remedy() string {
 	return "start it with escher dev --dir " + dir + ", or name the directory of another with --dir or " + EnvDir
 }
 
-// String returns the addresses of etcd.
+// String returns the address of the server, or those of etcd.
 func (p Place) String() string {
+	if p.Server != "" {
+		return p.Server
+	}
 	address, err := p.Etcd()
 	if err != nil {
 		return "the cluster"

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/agent"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/auth"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/container"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/events"
@@ -85,6 +86,7 @@ func newRoot(f *cmdutil.Factory) *cobra.Command {
 	cmd.Flags().SetInterspersed(false) // the flags of an unknown command are unknown, too
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.Given.Dir, "dir", "", "directory of the cluster (ESCHER_DIR; default ~/.local/share/escher)")
+	flags.StringVar(&f.Given.Server, "server", "", "address of the HTTP API: https://HOST:PORT, or unix:///PATH on the machine of a server (ESCHER_SERVER; the token in ESCHER_TOKEN)")
 	f.AddEndpointFlags(flags)
 	flags.StringVar(&f.Given.Context, "context", "", "context that names the cluster: see escher context (ESCHER_CONTEXT)")
 	flags.StringVarP(&f.Given.Namespace, "namespace", "n", "", "namespace (ESCHER_NAMESPACE; default \"default\")")
@@ -117,7 +119,7 @@ func sections() []section {
 		{"Look", []func(*cmdutil.Factory) *cobra.Command{show.NewPs, show.NewJobs, show.NewWhy, show.NewDescribe, run.NewLogs, run.NewWait, run.NewAttach, container.NewExec, container.NewCp, container.NewPortForward, events.NewEvents, top.NewTop}},
 		{"Resources", []func(*cmdutil.Factory) *cobra.Command{node.NewNodes, node.NewNode, node.NewGPUs, resource.NewResources, resource.NewSetResource, resource.NewState, resource.NewReserve, resource.NewUnreserve, resource.NewReservations, policyCommands, namespace.NewNamespace}},
 		{"Images", []func(*cmdutil.Factory) *cobra.Command{images.NewImage, images.NewPull}},
-		{"Clusters", []func(*cmdutil.Factory) *cobra.Command{server.NewDev, server.NewServer, agent.NewAgent, server.NewAdmin, server.NewAudit, server.NewBench, cmdutil.NewContext}},
+		{"Clusters", []func(*cmdutil.Factory) *cobra.Command{server.NewDev, server.NewServer, agent.NewAgent, server.NewAdmin, server.NewAudit, server.NewBench, cmdutil.NewContext, auth.NewLogin, auth.NewAuth}},
 		{"Other", []func(*cmdutil.Factory) *cobra.Command{newCompletion, newVersion, agent.NewWatchdog}},
 	}
 }

@@ -47,6 +47,10 @@ type Config struct {
 	// empty means none. Pprof adds profiles, on the socket only.
 	Ops   string
 	Pprof bool
+	// API lists further addresses of the HTTP API besides the socket in Dir; APICert and APIKey are the
+	// files of its certificate. See parts.RESTConfig.
+	API             []string
+	APICert, APIKey string
 	// Keep leaves containers running when the cluster stops.
 	Keep bool
 	// Containerd is the socket to use, which must serve; empty means that of the machine. If that

@@ -54,5 +54,8 @@ func (d Dir) APISocket() string {
 // api serves the HTTP API on a socket in the directory.
 func (c *running) api(context.Context) error {
 	c.info.API = c.cfg.Dir.APISocket()
-	return parts.StartREST(c.stack, c.info.API, c.store, c.cfg.Version, c.cfg.Log.Named("api"))
+	addresses := append([]string{c.info.API}, c.cfg.API...)
+	return parts.StartREST(c.stack, parts.RESTConfig{
+		Addresses: addresses, Cert: c.cfg.APICert, Key: c.cfg.APIKey, Store: c.store, Version: c.cfg.Version, Log: c.cfg.Log.Named("api"),
+	})
 }

@@ -143,17 +143,23 @@ func (c AgentConfig) host() string {
 	return host
 }
 
-// serverTLS returns the TLS configuration of the API; nil means no encryption.
+// serverTLS returns the TLS configuration of the API of a node; nil means no encryption.
 func (c AgentConfig) serverTLS() (*tls.Config, error) {
-	if c.TLSCert == "" && c.TLSKey == "" {
+	return serverTLS("tls-cert", "tls-key", c.TLSCert, c.TLSKey)
+}
+
+// serverTLS returns the TLS configuration of a server with a certificate in files, which two flags
+// give; nil without files.
+func serverTLS(certFlag, keyFlag, certFile, keyFile string) (*tls.Config, error) {
+	if certFile == "" && keyFile == "" {
 		return nil, nil
 	}
 	load := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 		return &cert, err
 	}
 	if _, err := load(nil); err != nil {
-		return nil, types.Errorf(types.Invalid, "tls-cert, tls-key: %w: give both, readable and in PEM", err)
+		return nil, types.Errorf(types.Invalid, "%s, %s: %w: give both, readable and in PEM", certFlag, keyFlag, err)
 	}
 	// Each connection reads the certificate again, because certificates are renewed.
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: load}, nil

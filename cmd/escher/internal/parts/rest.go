@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"crypto/tls"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
@@ -18,33 +20,83 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// restConnections bounds the connections to the HTTP API.
-const restConnections = 1024
+// restConnections bounds the connections to the HTTP API at an address.
+const restConnections = 4096
 
-// StartREST starts the HTTP API at a Unix socket, unix:///path, for root and the user of this process.
-// Invalid: the address is no Unix socket. Precondition: it cannot listen there.
-func StartREST(stack *Stack, address string, store controlplane.Store, version string, log *zap.Logger) error {
-	path, ok := strings.CutPrefix(address, "unix://")
-	if !ok || path == "" {
-		return types.Errorf(types.Invalid, "api: %q is no Unix socket: the API knows no users, so give unix:///path", address)
+// RESTConfig says how to serve the HTTP API.
+type RESTConfig struct {
+	// Addresses are unix:///path of sockets, for root and the user of this process, https://host:port
+	// for bearers of tokens, and http://host:port of this machine for them.
+	Addresses []string
+	// Cert and Key are the files of the certificate for https.
+	Cert, Key string
+	Store     controlplane.Store
+	Version   string
+	Log       *zap.Logger
+}
+
+// StartREST starts the HTTP API. Invalid: an address is none, or could be reached without encryption.
+// Precondition: it cannot listen there.
+func StartREST(stack *Stack, cfg RESTConfig) error {
+	authority := access.New(cfg.Store, time.Now, cfg.Log)
+	started := false
+	for _, address := range cfg.Addresses {
+		identify := rest.Bearer(authority)
+		if strings.HasPrefix(address, "unix://") {
+			identify = rest.Local("root")
+		}
+		listen, guard, err := cfg.listen(address)
+		if err != nil {
+			return err
+		}
+		if !started { // the first to need it
+			stack.Start("access to the api", authority.Run)
+			started = true
+		}
+		h := rest.Handler(rest.Config{Store: cfg.Store, Now: time.Now, Version: cfg.Version, Voice: howto.Say, Log: cfg.Log, Authority: authority, Identify: identify})
+		s, err := ops.NewServer("api", listen, h, guard, cfg.Log)
+		if err != nil {
+			return err
+		}
+		stack.Start("api at "+address, s.Run)
 	}
-	h := rest.Handler(rest.Config{Store: store, Now: time.Now, Version: version, Voice: howto.Say, Log: log})
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return types.Errorf(types.Precondition, "api: make the directory of the socket: %w: choose another path", err)
-	}
-	s, err := ops.NewServer("api", address, h, func(l net.Listener) net.Listener {
-		_ = os.Chmod(path, 0o600) // the credentials of a connection decide
-		return netutil.LimitListener(ownersOnly{l, make(chan struct{}, refusedAtOnce)}, restConnections)
-	}, log)
-	if err != nil {
-		return err
-	}
-	stack.Start("api at "+address, s.Run)
 	return nil
 }
 
-// ownersOnly accepts connections of root and of the user of this process: the API has no other access
-// control.
+// listen returns the address to listen at, and what guards the listener.
+func (cfg RESTConfig) listen(address string) (listen string, guard func(net.Listener) net.Listener, err error) {
+	scheme, rest, _ := strings.Cut(address, "://")
+	switch {
+	case rest == "":
+	case scheme == "unix":
+		if err := os.MkdirAll(filepath.Dir(rest), 0o755); err != nil {
+			return "", nil, types.Errorf(types.Precondition, "api: make the directory of the socket: %w: choose another path", err)
+		}
+		return address, func(l net.Listener) net.Listener {
+			_ = os.Chmod(rest, 0o600) // the credentials of a connection decide
+			return netutil.LimitListener(ownersOnly{l, make(chan struct{}, refusedAtOnce)}, restConnections)
+		}, nil
+	case scheme == "http" && ops.IsLocal(rest):
+		return rest, func(l net.Listener) net.Listener { return netutil.LimitListener(l, restConnections) }, nil
+	case scheme == "http":
+		return "", nil, types.Errorf(types.Invalid, "api: %q: without encryption, programs that read the network get the tokens: write https://%s, and give --api-cert and --api-key", address, rest)
+	case scheme == "https":
+		conf, err := serverTLS("api-cert", "api-key", cfg.Cert, cfg.Key)
+		if err != nil {
+			return "", nil, err
+		}
+		if conf == nil {
+			return "", nil, types.Errorf(types.Invalid, "api: %s needs a certificate: give --api-cert and --api-key, which escher admin certificate makes", address)
+		}
+		conf.NextProtos = []string{"http/1.1"}
+		return rest, func(l net.Listener) net.Listener {
+			return tls.NewListener(netutil.LimitListener(l, restConnections), conf)
+		}, nil
+	}
+	return "", nil, types.Errorf(types.Invalid, "api: %q is no address: write unix:///path, or https://host:port", address)
+}
+
+// ownersOnly accepts connections of root and of the user of this process, who have every right.
 type ownersOnly struct {
 	net.Listener
 	// refusing has an entry for each connection that is being refused.
@@ -79,7 +131,7 @@ func refuse(c net.Conn) {
 	_ = c.SetDeadline(time.Now().Add(time.Second))
 	_, _ = c.Read(make([]byte, 4096)) // unread, the request would reset the connection
 	_, _ = c.Write([]byte("HTTP/1.1 403 Forbidden\r\nContent-Type: application/problem+json\r\nConnection: close\r\n\r\n" +
-		`{"title":"Forbidden","status":403,"class":"precondition","detail":"the API serves root and the user of the server: use sudo"}` + "\n"))
+		`{"title":"Forbidden","status":403,"class":"precondition","detail":"this socket serves root and the user of the server: use sudo, or escher login with a token"}` + "\n"))
 }
 
 // mayUse reports whether the program at the other end of a Unix socket is run by root or a user.

@@ -41,8 +41,10 @@ type ServerConfig struct {
 	// Ops is where metrics and health are served; Pprof adds profiles.
 	Ops   string
 	Pprof bool
-	// API is the Unix socket of the HTTP API; empty means none.
-	API string
+	// API lists the addresses of the HTTP API: see RESTConfig. APICert and APIKey are the files of its
+	// certificate.
+	API             []string
+	APICert, APIKey string
 
 	Log      *zap.Logger
 	Progress Progress
@@ -93,10 +95,9 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	if cfg.API != "" {
-		if err := StartREST(p.stack, cfg.API, p.store, cfg.Version, cfg.Log.Named("api")); err != nil {
-			return err
-		}
+	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, Store: p.store, Version: cfg.Version, Log: cfg.Log.Named("api")})
+	if err != nil {
+		return err
 	}
 	// A full database takes no new id. The components of the server free it.
 	var cluster string

@@ -22,5 +22,11 @@ func (f *Factory) EtcdConfig() (etcdstore.Config, error) {
 	if err != nil {
 		return etcdstore.Config{}, err
 	}
-	return place.Config()
+	address := place.Address
+	if place.Server != "" {
+		if address, err = place.Etcd(); err != nil {
+			return etcdstore.Config{}, err
+		}
+	}
+	return address.Config()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/api/contexts"
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
@@ -105,6 +106,29 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	}
 	f.Opened, f.closeStore = store, store.Close
 	return store, nil
+}
+
+// API returns a client of the HTTP API: that of the server or, for a cluster in a directory, of
+// escher dev. Precondition: only the endpoints of etcd are known.
+func (f *Factory) API() (*client.Client, error) {
+	place, err := f.Place()
+	if err != nil {
+		return nil, err
+	}
+	cfg := client.Config{Server: place.Server, CACert: place.CACert, Token: place.Token}
+	switch {
+	case place.Socket != "":
+		return nil, types.Errorf(types.Precondition, "reach the API: a task has only its task socket: run this command outside")
+	case place.Server == "" && len(place.Endpoints) > 0:
+		return nil, types.Errorf(types.Precondition, "reach the API: only the endpoints of etcd are known: give --server https://HOST:PORT, or on the machine of a server --server unix:///PATH, as its --api says")
+	case place.Server == "":
+		dir, err := f.Dir()
+		if err != nil {
+			return nil, err
+		}
+		cfg = client.Config{Server: dir.APISocket()}
+	}
+	return client.New(cfg)
 }
 
 // Client returns the client of the namespace.

@@ -46,6 +46,8 @@ type devFlags struct {
 	containerd, ops string
 	allow           []string
 	permit          flagset.PermissionFlags
+	api             []string
+	apiCert, apiKey string
 	pprof           bool
 	logs            flagset.LoggingFlags
 }
@@ -89,6 +91,7 @@ func NewDev(f *cmdutil.Factory) *cobra.Command {
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, agent.AllowMountHelp)
 	flags.permit.Add(set)
 	set.StringVar(&flags.ops, "ops", "", "host:port for metrics and health, without a password; default: only the socket run/ops.sock in the directory")
+	addAPI(set, &flags.api, &flags.apiCert, &flags.apiKey)
 	set.BoolVar(&flags.pprof, "pprof", false, "serve profiles at run/ops.sock, too")
 	set.BoolVarP(&flags.verbose, "verbose", "v", false, "show the log")
 	cmdutil.FormerShorthand(cmd, f, "verbose")
@@ -136,7 +139,7 @@ func (d *devFlags) config(f *cmdutil.Factory) (dev.Config, error) {
 	cfg = dev.Config{
 		Dir: dir, Nodes: d.nodes, Capacity: requests, GPUs: gpus, Labels: labels, Placement: search.Choice(d.placement), Collect: collect.Config{After: d.collectAfter}, Keep: d.keep,
 		Containerd: d.containerd, Logger: self, Runtimes: f.Runtimes, Version: cmdutil.Version(),
-		AllowMounts: allow, Permissions: permissions, Ops: d.ops, Pprof: d.pprof,
+		AllowMounts: allow, Permissions: permissions, Ops: d.ops, Pprof: d.pprof, API: d.api, APICert: d.apiCert, APIKey: d.apiKey,
 		Progress: f.ProgressLine,
 		Ready:    func(info dev.Info) { greet(f, dir, info) },
 	}

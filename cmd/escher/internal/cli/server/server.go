@@ -31,6 +31,13 @@ etcd is unreachable. Machines that run tasks run escher agent.
 
 Metrics and health are at --ops: /metrics, /healthz, /readyz; see docs/monitoring.md.`
 
+// addAPI adds the flags of the HTTP API.
+func addAPI(set *pflag.FlagSet, addresses *[]string, cert, key *string) {
+	set.StringSliceVar(addresses, "api", nil, "addresses of the HTTP API: https://host:port for users with tokens, unix:///path of a socket for root and the user of the server; default: none")
+	set.StringVar(cert, "api-cert", "", "file of the certificate for an https address of --api, in PEM")
+	set.StringVar(key, "api-key", "", "file of its key, in PEM")
+}
+
 // addCollectAfter adds --collect-after.
 func addCollectAfter(set *pflag.FlagSet, into *time.Duration) {
 	set.DurationVar(into, "collect-after", 0, "how long a gang, or a task with --accumulate, waits before it collects free capacity; default: 24 times the mean run of a task, at least 30s")
@@ -79,7 +86,7 @@ func NewServer(f *cmdutil.Factory) *cobra.Command {
 	set.IntVar(&cfg.MaxPending, "max-pending", server.DefaultPolicy().MaxPending, "number of waiting tasks above which the server slows submissions")
 	set.StringVar(&quota, "etcd-quota", "", "the --quota-backend-bytes of etcd, such as 8Gi, for an etcd before 3.6, which does not report it")
 	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, without a password")
-	set.StringVar(&cfg.API, "api", "", "unix:///path of a socket for the HTTP API, which root and the user of the server may use; default: none")
+	addAPI(set, &cfg.API, &cfg.APICert, &cfg.APIKey)
 	set.BoolVar(&cfg.Pprof, "pprof", false, "serve profiles at --ops, too")
 	logs.Add(set)
 	return cmd

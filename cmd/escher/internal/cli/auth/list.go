@@ -1,0 +1,96 @@
+package auth
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/escher-sched/escher/api/client"
+	"github.com/escher-sched/escher/api/document"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/cmd/escher/internal/table"
+)
+
+// list reads all pages of a list.
+func list[T any](ctx context.Context, c *client.Client, path string) (all []T, err error) {
+	query := url.Values{"limit": {"1000"}}
+	for {
+		var page struct {
+			Items []T
+			Next  string
+		}
+		if err := c.Get(ctx, path, query, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.Next == "" {
+			return all, nil
+		}
+		query.Set("after", page.Next)
+	}
+}
+
+// rightRow is a row of a list of rights.
+type rightRow struct{ document.Right }
+
+// Header returns the columns.
+func (rightRow) Header() []table.Column {
+	return table.Columns("name", "role", "namespaces", "subjects", "(allow)")
+}
+
+// Row returns the cells.
+func (r rightRow) Row() []string {
+	return []string{r.Name, string(r.Role), strings.Join(r.Namespaces, ","), strings.Join(r.Subjects, ","), strings.Join(r.Allow, ",")}
+}
+
+func newLs(f *cmdutil.Factory) *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List rights",
+		Long: `Lists the rights that you have or may give.
+
+  escher auth ls -o wide`,
+		Args: cmdutil.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.API()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			all, err := list[document.Right](cmd.Context(), c, "/v1/rights")
+			if err != nil {
+				return err
+			}
+			rows := make([]rightRow, len(all))
+			for i, r := range all {
+				rows[i] = rightRow{r}
+			}
+			return cmdutil.Print(f, rows)
+		},
+	}
+}
+
+// tokenRow is a row of a list of tokens.
+type tokenRow struct {
+	document.Token
+	now time.Time
+}
+
+// Header returns the columns.
+func (tokenRow) Header() []table.Column {
+	return table.Columns("id", "subject", "expires in", "at most", "only in", "note", "(groups)", "(maker)")
+}
+
+// Row returns the cells.
+func (t tokenRow) Row() []string {
+	left := t.Expires.Sub(t.now)
+	expires := "expired"
+	if left > 0 {
+		expires = render.Shortly(left)
+	}
+	return []string{t.ID, t.Subject, expires, string(t.Role), strings.Join(t.Namespaces, ","), t.Note, strings.Join(t.Groups, ","), t.Maker}
+}
