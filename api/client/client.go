@@ -70,6 +70,12 @@ func New(cfg Config) (*Client, error) {
 	return nil, types.Errorf(types.Invalid, "server: %q is no address: write https://host:port, or unix:///path of a socket", types.Cut(cfg.Server, types.MaxText))
 }
 
+// Through returns a client of a server with a name, to which dial connects.
+func Through(name string, dial func(context.Context) (net.Conn, error)) *Client {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
+	return &Client{server: name, base: "http://escher", http: &http.Client{Transport: transport}}
+}
+
 // isLoopback reports whether a host is this machine.
 func isLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/rest"
 )
 
@@ -31,7 +33,14 @@ func TestDescribed(t *testing.T) {
 	description.WriteByte('\n')
 	compare(t, "../../docs/openapi.json", description.String())
 
-	const page, end = "../../docs/api.md", "<!-- end -->"
+	within(t, "../../docs/api.md", table(api))
+	within(t, "../../docs/security.md", rightsTable())
+}
+
+// within compares a table in a page with what it should be.
+func within(t *testing.T, page, table string) {
+	t.Helper()
+	const end = "<!-- end -->"
 	was, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -41,14 +50,37 @@ func TestDescribed(t *testing.T) {
 	if !found || !ends {
 		t.Fatalf("%s has no place for the table", page)
 	}
-	compare(t, page, before+"-update -->\n"+table(api)+end+after)
+	compare(t, page, before+"-update -->\n"+table+end+after)
+}
+
+// rightsTable returns the table of rights: the operations with the same needs in one row.
+func rightsTable() string {
+	by := make(map[string][]string)
+	for _, row := range access.Table() {
+		needs := make([]string, len(row.Needs))
+		for i, n := range row.Needs {
+			needs[i] = n.String()
+		}
+		key := strings.Join(needs, ", ")
+		if key == "" {
+			key = "a token; each sees and changes what its rights allow"
+		}
+		by[key] = append(by[key], "`"+row.Operation+"`")
+	}
+	var b strings.Builder
+	b.WriteString("| needs | operations |\n|---|---|\n")
+	for _, needs := range slices.Sorted(maps.Keys(by)) {
+		slices.Sort(by[needs])
+		fmt.Fprintf(&b, "| %s | %s |\n", needs, strings.Join(by[needs], " "))
+	}
+	return b.String()
 }
 
 // table returns the operations as a table, by their tags.
 func table(api huma.API) string {
 	var rows []string
 	for path, item := range api.OpenAPI().Paths {
-		for method, op := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "DELETE": item.Delete} {
+		for method, op := range map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete} {
 			if op != nil {
 				at := strings.Replace(path, "/v1/namespaces/{namespace}/", "…/", 1)
 				rows = append(rows, fmt.Sprintf("| `%s %s` | `%s` | %s |\n", method, at, op.OperationID, op.Summary))

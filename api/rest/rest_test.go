@@ -134,7 +134,7 @@ func (w *world) operation(method, path string) (*huma.Operation, string) {
 		for i, p := range pattern {
 			matches = matches && (p == parts[i] || strings.HasPrefix(p, "{"))
 		}
-		if op := map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "DELETE": item.Delete}[method]; matches && op != nil {
+		if op := map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete}[method]; matches && op != nil {
 			return op, at
 		}
 	}
@@ -231,6 +231,7 @@ func TestOperations(t *testing.T) {
 	at := fmt.Sprint(state["reads"].(map[string]any)[key])
 	w.want("POST", in+"/transactions", fmt.Sprintf(`{"if": {%q: %s}, "set": [{"name": "slots", "capacity": "5", "where": {"nodes": ["n01"]}}]}`, key, at))
 	w.applies()
+	w.access()
 	if got := items(w.want("GET", "/v1/namespaces", ""), "name"); !slices.Equal(got, []string{"team"}) {
 		t.Errorf("namespaces: %s", got)
 	}
@@ -245,6 +246,26 @@ func TestOperations(t *testing.T) {
 				t.Errorf("%s at %s was not called", op.OperationID, at)
 			}
 		}
+	}
+}
+
+// access calls the operations on identities, tokens and rights.
+func (w *world) access() {
+	if got := w.want("GET", "/v1/whoami", ""); got["root"] != true {
+		w.t.Errorf("the caller is %v", got)
+	}
+	made := w.want("POST", "/v1/tokens", `{"subject": "user:alice", "life": "1h", "groups": ["ml"]}`)
+	if got := items(w.want("GET", "/v1/tokens", ""), "subject"); !slices.Equal(got, []string{"user:alice"}) {
+		w.t.Errorf("tokens of %s", got)
+	}
+	w.want("DELETE", "/v1/tokens/"+made["id"].(string), "")
+	w.want("PUT", "/v1/rights/lab", `{"subjects": ["user:alice"], "role": "member", "namespaces": ["lab"]}`)
+	if got := items(w.want("GET", "/v1/rights", ""), "name"); !slices.Equal(got, []string{"lab"}) {
+		w.t.Errorf("rights: %s", got)
+	}
+	w.want("DELETE", "/v1/rights/lab", "")
+	if got := w.want("GET", "/v1/can-i?verb=write&kind=tasks&namespace=lab", ""); got["allowed"] != true {
+		w.t.Errorf("root may not: %v", got)
 	}
 }
 
@@ -312,6 +333,13 @@ func TestRefused(t *testing.T) {
 		{"POST", in + "/transactions", `{"if": {"/escher/resources/team/slots/n01": 7}, "set": [{"name": "slots", "capacity": "5", "where": {"nodes": ["n01"]}}]}`, 409, "conflict", "", ""},
 		{"DELETE", in + "/tasks/one", "", 412, "precondition", "", "one"},
 		{"DELETE", in + "/reservations/none", "", 404, "not found", "", "none"},
+		{"POST", "/v1/tokens", `{"subject": "alice"}`, 400, "invalid", "subject", "user:NAME"},
+		{"POST", "/v1/tokens", `{"life": "1000000h"}`, 400, "invalid", "life", "out of range"},
+		{"PUT", "/v1/rights/a%20b", `{"subjects": ["user:a"], "role": "member", "namespaces": ["lab"]}`, 400, "invalid", "name", "a b"},
+		{"PUT", "/v1/rights/lab", `{"subjects": ["user:a"], "role": "king", "namespaces": ["lab"]}`, 400, "invalid", "role", "king"},
+		{"PUT", "/v1/rights/lab", `{"subjects": ["user:a"], "role": "member", "namespaces": []}`, 400, "invalid", "namespaces", "*"},
+		{"DELETE", "/v1/rights/none", "", 404, "not found", "", "none"},
+		{"GET", "/v1/can-i?verb=read&kind=souls", "", 400, "invalid", "kind", "souls"},
 	} {
 		before := w.count()
 		status, p := w.ask(c.method, c.path, c.body)

@@ -85,11 +85,10 @@ func newWhoAmI(f *cmdutil.Factory) *cobra.Command {
   escher auth whoami`,
 		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.API()
+			c, err := f.API(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
 			var me identity
 			if err := c.Get(cmd.Context(), "/v1/whoami", nil, &me); err != nil {
 				return err
@@ -117,11 +116,10 @@ Verbs are ` + words(rights.Verbs()) + `. Kinds are ` + words(rights.Kinds()[:8])
 			if _, err := rights.ParseNeed(args[0] + " " + args[1]); err != nil {
 				return types.Errorf(types.Invalid, "right: %w", err)
 			}
-			c, err := f.API()
+			c, err := f.API(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
 			query := url.Values{"verb": {args[0]}, "kind": {args[1]}}
 			if !cluster {
 				query.Set("namespace", f.Namespace())
@@ -165,7 +163,7 @@ by which it is changed and removed: a second grant of the same name replaces the
 You give no more than you have.
 
   escher auth grant lab --to user:alice,group:ml --role member --in lab
-  escher auth grant monitor --to service:monitor --allow "read tasks" --everywhere`,
+  escher auth grant monitor --to service:monitor --allow 'read tasks' --everywhere`,
 		Args: cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if everywhere {
@@ -175,11 +173,10 @@ You give no more than you have.
 			if err := r.Validate(); err != nil { // before anything is sent
 				return err
 			}
-			c, err := f.API()
+			c, err := f.API(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
 			body := map[string]any{"subjects": to, "role": role, "allow": allow, "namespaces": in}
 			if err := c.Do(cmd.Context(), http.MethodPut, "/v1/rights/"+url.PathEscape(args[0]), body, nil); err != nil {
 				return err
@@ -213,11 +210,10 @@ func newRevoke(f *cmdutil.Factory) *cobra.Command {
 
 // remove deletes objects of the API by their names, and prints these.
 func remove(cmd *cobra.Command, f *cmdutil.Factory, path string, names []string) error {
-	c, err := f.API()
+	c, err := f.API(cmd.Context())
 	if err != nil {
 		return err
 	}
-	defer c.Close()
 	for _, name := range names {
 		if err := c.Do(cmd.Context(), http.MethodDelete, path+url.PathEscape(name), nil, nil); err != nil {
 			return err

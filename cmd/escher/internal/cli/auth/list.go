@@ -56,11 +56,10 @@ func newLs(f *cmdutil.Factory) *cobra.Command {
   escher auth ls -o wide`,
 		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.API()
+			c, err := f.API(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
 			all, err := list[document.Right](cmd.Context(), c, "/v1/rights")
 			if err != nil {
 				return err

@@ -20,7 +20,6 @@ const loginHelp = `Stores the address of a server and a token as a context, and 
 reads the token from a file or from the input, and asks the server as whom it knows you.
 
   escher login https://escher.example.com:7421 --cacert ca.pem --token-file token
-  escher auth token create --for user:alice | escher login https://localhost:7421 --cacert ca.pem
 
 An administrator makes a token with escher auth token create.`
 

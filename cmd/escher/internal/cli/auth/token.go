@@ -44,11 +44,10 @@ those of their own.
   escher auth token create --role viewer --only lab --life 1h`,
 		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.API()
+			c, err := f.API(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
 			body := map[string]any{"subject": subject, "groups": groups, "role": role, "namespaces": only, "note": note}
 			if life != 0 {
 				body["life"] = life.String()
@@ -82,11 +81,10 @@ func newTokenLs(f *cmdutil.Factory) *cobra.Command {
   escher auth token ls`,
 		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.API()
+			c, err := f.API(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer c.Close()
 			all, err := list[document.Token](cmd.Context(), c, "/v1/tokens")
 			if err != nil {
 				return err

@@ -27,6 +27,13 @@ type contextRow struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`
 	contexts.Context
+	// Token hides that of the context: it is a secret.
+	Token *struct{} `json:"token,omitempty"`
+}
+
+// newContextRow returns the row of a context.
+func newContextRow(name string, current bool, c contexts.Context) contextRow {
+	return contextRow{Name: name, Current: current, Context: c}
 }
 
 // Header returns the columns.
@@ -40,7 +47,7 @@ func (c contextRow) Row() []string {
 	if c.Current {
 		current = "*"
 	}
-	cluster := First(strings.Join(c.Endpoints, ","), c.Dir)
+	cluster := First(c.Server, strings.Join(c.Endpoints, ","), c.Dir)
 	return []string{c.Name, current, c.Namespace, cluster, c.CACert, c.Cert, c.Key, c.ServerName}
 }
 
@@ -80,7 +87,7 @@ func contextList(f *Factory) *cobra.Command {
 			}
 			var rows []contextRow
 			for _, name := range file.Names() {
-				rows = append(rows, contextRow{name, name == file.Current, file.Contexts[name]})
+				rows = append(rows, newContextRow(name, name == file.Current, file.Contexts[name]))
 			}
 			return Print(f, rows)
 		},
@@ -151,11 +158,14 @@ func (f *Factory) setContext(cmd *cobra.Command, file *contexts.File, name strin
 	}
 	c := file.Contexts[name]
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
+	if given("server") {
+		return types.Errorf(types.Invalid, "server: needs a token, too: use escher login %s --name %s", f.Given.Server, name)
+	}
 	if given("endpoints") && given("dir") {
 		return types.Errorf(types.Invalid, "endpoints, dir: both are given: give one of them")
 	}
 	if given("endpoints") {
-		c.Endpoints, c.Dir = f.Given.Endpoints, ""
+		c.Endpoints, c.Dir, c.Server, c.Token = f.Given.Endpoints, "", "", ""
 	}
 	for flag, x := range map[string]struct {
 		to   *string
@@ -179,7 +189,7 @@ func (f *Factory) setContext(cmd *cobra.Command, file *contexts.File, name strin
 		}
 	}
 	if given("dir") {
-		c.Endpoints = nil
+		c.Endpoints, c.Server, c.Token = nil, "", ""
 	}
 	if err := checkContext(c); err != nil {
 		return err
@@ -198,8 +208,11 @@ func checkContext(c contexts.Context) error {
 			return err
 		}
 	}
+	if c.Server != "" {
+		return nil
+	}
 	if len(c.Endpoints) == 0 && c.Dir == "" {
-		return types.Errorf(types.Invalid, "context: says of no cluster where it is: give --endpoints or --dir")
+		return types.Errorf(types.Invalid, "context: says of no cluster where it is: give --endpoints or --dir, or use escher login")
 	}
 	if len(c.Endpoints) == 0 {
 		return nil
@@ -245,14 +258,14 @@ func contextShow(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if len(place.Endpoints) == 0 {
+			if place.Server == "" && len(place.Endpoints) == 0 {
 				dir, err := f.Dir()
 				if err != nil {
 					return err
 				}
 				place.Dir = string(dir)
 			}
-			row := contextRow{Name: place.Context, Context: contexts.Context{Address: place.Address, Dir: place.Dir, Namespace: f.Namespace()}}
+			row := contextRow{Name: place.Context, Context: contexts.Context{Server: place.Server, Address: place.Address, Dir: place.Dir, Namespace: f.Namespace()}}
 			row.Current = row.Name != ""
 			return f.Show(row, row.Name, row.write)
 		},
@@ -277,7 +290,7 @@ func contextDescribe(f *Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			row := contextRow{args[0], args[0] == file.Current, c}
+			row := newContextRow(args[0], args[0] == file.Current, c)
 			return f.Show(row, row.Name, row.write)
 		},
 	}
@@ -286,7 +299,7 @@ func contextDescribe(f *Factory) *cobra.Command {
 // write writes the context as text.
 func (c contextRow) write(w io.Writer) error {
 	for _, line := range [][2]string{
-		{"context", First(c.Name, "(none: by flags, environment or default)")}, {"cluster", First(strings.Join(c.Endpoints, ","), c.Dir)},
+		{"context", First(c.Name, "(none: by flags, environment or default)")}, {"cluster", First(c.Server, strings.Join(c.Endpoints, ","), c.Dir)},
 		{"namespace", First(c.Namespace, "(that of the command)")}, {"cacert", c.CACert}, {"cert", c.Cert}, {"key", c.Key}, {"servername", c.ServerName},
 	} {
 		if line[1] == "" {

@@ -27,6 +27,9 @@ type Factory struct {
 	Opened controlplane.Store
 	// closeStore closes the store; nil means there is none.
 	closeStore func() error
+	// api is the client of the HTTP API, once made, and closeAPI ends what serves it in this process.
+	api      *client.Client
+	closeAPI func()
 	// place is where the cluster is, once looked up.
 	place *contexts.Place
 }
@@ -108,29 +111,6 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	return store, nil
 }
 
-// API returns a client of the HTTP API: that of the server or, for a cluster in a directory, of
-// escher dev. Precondition: only the endpoints of etcd are known.
-func (f *Factory) API() (*client.Client, error) {
-	place, err := f.Place()
-	if err != nil {
-		return nil, err
-	}
-	cfg := client.Config{Server: place.Server, CACert: place.CACert, Token: place.Token}
-	switch {
-	case place.Socket != "":
-		return nil, types.Errorf(types.Precondition, "reach the API: a task has only its task socket: run this command outside")
-	case place.Server == "" && len(place.Endpoints) > 0:
-		return nil, types.Errorf(types.Precondition, "reach the API: only the endpoints of etcd are known: give --server https://HOST:PORT, or on the machine of a server --server unix:///PATH, as its --api says")
-	case place.Server == "":
-		dir, err := f.Dir()
-		if err != nil {
-			return nil, err
-		}
-		cfg = client.Config{Server: dir.APISocket()}
-	}
-	return client.New(cfg)
-}
-
 // Client returns the client of the namespace.
 func (f *Factory) Client(ctx context.Context) (*controlplane.Client, error) {
 	// Check the namespace before any wait.
@@ -154,6 +134,9 @@ func (f *Factory) InTask() bool {
 
 // Close closes the clients.
 func (f *Factory) Close() {
+	if f.closeAPI != nil {
+		f.closeAPI()
+	}
 	if f.closeStore != nil {
 		_ = f.closeStore() // nothing is left to send
 	}
