@@ -48,7 +48,7 @@ func TestDescribed(t *testing.T) {
 func table(api huma.API) string {
 	var rows []string
 	for path, item := range api.OpenAPI().Paths {
-		for method, op := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "DELETE": item.Delete} {
+		for method, op := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "DELETE": item.Delete} {
 			if op != nil {
 				at := strings.Replace(path, "/v1/namespaces/{namespace}/", "…/", 1)
 				rows = append(rows, fmt.Sprintf("| `%s %s` | `%s` | %s |\n", method, at, op.OperationID, op.Summary))

@@ -29,13 +29,18 @@ type world struct {
 	api     huma.API
 	// schemas compiles the schemas of the API.
 	schemas *jsonschema.Compiler
+	// left tells that a command has ended with its client.
+	left chan struct{}
 	// asked are the operations that have succeeded.
 	asked map[string]bool
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	c, err := hollow.Start(t.Context(), hollow.Config{Nodes: hollow.Racks(hollow.Nodes(4, 4), 2)})
+	left := make(chan struct{}, 1)
+	c, err := hollow.Start(t.Context(), hollow.Config{
+		Nodes: hollow.Racks(hollow.Nodes(4, 4), 2), APIDir: t.TempDir(), StateDir: t.TempDir(), Behave: writes, Runtime: inside(t.TempDir(), left),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +49,7 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	w := &world{t: t, cluster: c, asked: make(map[string]bool)}
+	w := &world{t: t, cluster: c, left: left, asked: make(map[string]bool)}
 	w.serve()
 	text, err := json.Marshal(w.api.OpenAPI())
 	if err != nil {
@@ -134,7 +139,7 @@ func (w *world) operation(method, path string) (*huma.Operation, string) {
 		for i, p := range pattern {
 			matches = matches && (p == parts[i] || strings.HasPrefix(p, "{"))
 		}
-		if op := map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "DELETE": item.Delete}[method]; matches && op != nil {
+		if op := map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "DELETE": item.Delete}[method]; matches && op != nil {
 			return op, at
 		}
 	}
@@ -238,6 +243,8 @@ func TestOperations(t *testing.T) {
 		t.Errorf("tasks: %s", got)
 	}
 	w.fewer()
+	w.containers()
+	w.images()
 	w.asked["watch"] = true // TestWatch
 	for at, item := range w.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
@@ -269,16 +276,34 @@ func (w *world) fewer() {
 	w.want("POST", in+"/apply?replace=true", fmt.Sprintf(job, 1))
 }
 
+// refusal is a wrong request, and how it is refused.
+type refusal struct {
+	method, path, body string
+	status             int
+	class, field, says string
+}
+
+// refuses checks that requests are refused, and change nothing.
+func (w *world) refuses(all []refusal) {
+	w.t.Helper()
+	for _, c := range all {
+		before := w.count()
+		status, p := w.ask(c.method, c.path, c.body)
+		if status != c.status || p["class"] != c.class || !strings.Contains(fmt.Sprint(p["detail"]), c.says) || c.field != "" && p["field"] != c.field {
+			w.t.Errorf("%s %s %.200s: %d %v, want %d %s %s %q", c.method, c.path, c.body, status, p, c.status, c.class, c.field, c.says)
+		}
+		if after := w.count(); after != before {
+			w.t.Errorf("%s %s %.200s: of %d keys there are %d now", c.method, c.path, c.body, before, after)
+		}
+	}
+}
+
 // TestRefused checks that a wrong request is refused with the class of the error and the field, and that
 // it changes nothing.
 func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	w.want("POST", in+"/tasks", `{"tasks": [{"id": "one", "requests": {"cpu": "99"}, "spec": {"image": "x:1"}}]}`)
-	for _, c := range []struct {
-		method, path, body string
-		status             int
-		class, field, says string
-	}{
+	w.refuses([]refusal{
 		{"GET", "/v1/nothing", "", 404, "not found", "", "/openapi.json lists all"},
 		{"PUT", in + "/tasks", "", 404, "not found", "", "there is no such operation"},
 		{"GET", "/v1/nodes/n99", "", 404, "not found", "", "node n99"},
@@ -312,16 +337,7 @@ func TestRefused(t *testing.T) {
 		{"POST", in + "/transactions", `{"if": {"/escher/resources/team/slots/n01": 7}, "set": [{"name": "slots", "capacity": "5", "where": {"nodes": ["n01"]}}]}`, 409, "conflict", "", ""},
 		{"DELETE", in + "/tasks/one", "", 412, "precondition", "", "one"},
 		{"DELETE", in + "/reservations/none", "", 404, "not found", "", "none"},
-	} {
-		before := w.count()
-		status, p := w.ask(c.method, c.path, c.body)
-		if status != c.status || p["class"] != c.class || !strings.Contains(fmt.Sprint(p["detail"]), c.says) || c.field != "" && p["field"] != c.field {
-			t.Errorf("%s %s %s: %d %v, want %d %s %s %q", c.method, c.path, c.body, status, p, c.status, c.class, c.field, c.says)
-		}
-		if after := w.count(); after != before {
-			t.Errorf("%s %s %s: of %d keys there are %d now", c.method, c.path, c.body, before, after)
-		}
-	}
+	})
 }
 
 // TestPages checks that the pages of a list have each object once, in order.

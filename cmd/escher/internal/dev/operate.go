@@ -54,5 +54,5 @@ func (d Dir) APISocket() string {
 // api serves the HTTP API on a socket in the directory.
 func (c *running) api(context.Context) error {
 	c.info.API = c.cfg.Dir.APISocket()
-	return parts.StartREST(c.stack, c.info.API, c.store, c.cfg.Version, c.cfg.Log.Named("api"))
+	return parts.StartREST(c.stack, c.info.API, c.store, nil, c.cfg.Version, c.cfg.Log.Named("api"))
 }

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"crypto/tls"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,13 +23,14 @@ import (
 const restConnections = 1024
 
 // StartREST starts the HTTP API at a Unix socket, unix:///path, for root and the user of this process.
-// Invalid: the address is no Unix socket. Precondition: it cannot listen there.
-func StartREST(stack *Stack, address string, store controlplane.Store, version string, log *zap.Logger) error {
+// nodes has the authorities to trust for nodes; nil means those of the system. Invalid: the address is
+// no Unix socket. Precondition: it cannot listen there.
+func StartREST(stack *Stack, address string, store controlplane.Store, nodes *tls.Config, version string, log *zap.Logger) error {
 	path, ok := strings.CutPrefix(address, "unix://")
 	if !ok || path == "" {
 		return types.Errorf(types.Invalid, "api: %q is no Unix socket: the API knows no users, so give unix:///path", address)
 	}
-	h := rest.Handler(rest.Config{Store: store, Now: time.Now, Version: version, Voice: howto.Say, Log: log})
+	h := rest.Handler(rest.Config{Store: store, NodeTLS: nodes, Now: time.Now, Version: version, Voice: howto.Say, Log: log})
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return types.Errorf(types.Precondition, "api: make the directory of the socket: %w: choose another path", err)
 	}

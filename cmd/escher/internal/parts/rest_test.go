@@ -22,12 +22,12 @@ func TestStartREST(t *testing.T) {
 	store := memstore.New()
 	stack := NewStack(t.Context(), zap.NewNop(), new(ops.Health))
 	for _, address := range []string{"", "127.0.0.1:0", ":7422", "unix://", "/run/api.sock"} {
-		if err := StartREST(stack, address, store, "1", zap.NewNop()); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "unix:///path") {
+		if err := StartREST(stack, address, store, nil, "1", zap.NewNop()); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "unix:///path") {
 			t.Errorf("%q: %v", address, err)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "api.sock")
-	if err := StartREST(stack, "unix://"+path, store, "1", zap.NewNop()); err != nil {
+	if err := StartREST(stack, "unix://"+path, store, nil, "1", zap.NewNop()); err != nil {
 		t.Fatal(err)
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -94,7 +94,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 		return err
 	}
 	if cfg.API != "" {
-		if err := StartREST(p.stack, cfg.API, p.store, cfg.Version, cfg.Log.Named("api")); err != nil {
+		if err := StartREST(p.stack, cfg.API, p.store, nodeapi.Trusting(cfg.Etcd.TLS), cfg.Version, cfg.Log.Named("api")); err != nil {
 			return err
 		}
 	}
