@@ -23,6 +23,8 @@ type Config struct {
 	Store controlplane.Store
 	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
 	NodeTLS *tls.Config
+	// Used counts what a namespace uses of its budgets; nil means that it is not known.
+	Used func(ctx context.Context, store controlplane.Store, ns string) (types.Budget, error)
 	// Voice words the remedies of explanations; nil means plain words.
 	Voice action.Renderer
 	// Now is the clock.
@@ -73,7 +75,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	}
 	s := &service{cfg: cfg, api: humago.New(mux, conf)}
 	s.alias()
-	for _, register := range []func(){s.cluster, s.tasks, s.jobs, s.resources, s.changes, s.follow, s.output, s.inside, s.images} {
+	for _, register := range []func(){s.cluster, s.tasks, s.jobs, s.resources, s.changes, s.follow, s.output, s.inside, s.images, s.administered, s.namespaces} {
 		register()
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 
 // serve starts the API, in place of the one before.
 func (w *world) serve() {
-	h, api := rest.Build(rest.Config{Store: w.cluster.Store, Now: time.Now, Version: "test"})
+	h, api := rest.Build(rest.Config{Store: w.cluster.Store, Used: used, Now: time.Now, Version: "test"})
 	if w.server != nil {
 		w.server.CloseClientConnections()
 		w.server.Close()
@@ -219,10 +219,13 @@ func TestOperations(t *testing.T) {
 	if got := items(w.want("GET", in+"/policies", ""), "id"); !slices.Equal(got, []string{"pair"}) {
 		t.Errorf("policies: %s", got)
 	}
-	for _, id := range gang["tasks"].([]any) {
-		w.want("POST", in+"/tasks/"+id.(string)+"/stop", `{}`)
+	if got := w.want("POST", in+"/jobs/pair/stop", `{"reason": "enough"}`); len(got["tasks"].([]any)) != 2 {
+		t.Errorf("of two tasks these were stopped: %v", got)
 	}
 	w.want("GET", in+"/wait?id="+gang["tasks"].([]any)[1].(string)+"&id="+first+"&timeout=1m", "")
+	if got := w.want("POST", in+"/jobs/pair/stop", `{}`); len(got["tasks"].([]any)) != 0 {
+		t.Errorf("of an ended job these were stopped: %v", got)
+	}
 	w.want("DELETE", in+"/jobs/pair", "")
 	w.want("DELETE", in+"/tasks/one", "")
 	w.want("POST", in+"/reservations", `{"id": "big", "bundles": [{"requests": {"cpu": "2"}}]}`)
@@ -245,11 +248,19 @@ func TestOperations(t *testing.T) {
 	w.fewer()
 	w.containers()
 	w.images()
+	w.namespaces()
+	w.nodes()
+	w.complete()
+}
+
+// complete checks that each operation was called.
+func (w *world) complete() {
+	w.t.Helper()
 	w.asked["watch"] = true // TestWatch
 	for at, item := range w.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
 			if op != nil && !w.asked[op.OperationID] {
-				t.Errorf("%s at %s was not called", op.OperationID, at)
+				w.t.Errorf("%s at %s was not called", op.OperationID, at)
 			}
 		}
 	}

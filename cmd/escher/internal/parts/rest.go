@@ -16,6 +16,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -30,7 +31,7 @@ func StartREST(stack *Stack, address string, store controlplane.Store, nodes *tl
 	if !ok || path == "" {
 		return types.Errorf(types.Invalid, "api: %q is no Unix socket: the API knows no users, so give unix:///path", address)
 	}
-	h := rest.Handler(rest.Config{Store: store, NodeTLS: nodes, Now: time.Now, Version: version, Voice: howto.Say, Log: log})
+	h := rest.Handler(rest.Config{Store: store, NodeTLS: nodes, Used: server.Used, Now: time.Now, Version: version, Voice: howto.Say, Log: log})
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return types.Errorf(types.Precondition, "api: make the directory of the socket: %w: choose another path", err)
 	}
