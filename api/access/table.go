@@ -14,6 +14,7 @@ type Row struct {
 func Table() []Row {
 	read := func(kinds ...rights.Kind) []rights.Need { return needs(rights.Read, kinds) }
 	write := func(kinds ...rights.Kind) []rights.Need { return needs(rights.Write, kinds) }
+	enter := needs(rights.Enter, []rights.Kind{rights.Tasks})
 	work := []rights.Kind{rights.Tasks, rights.Jobs, rights.Resources, rights.Reservations, rights.Policies}
 	return []Row{
 		{"whoAmI", nil},
@@ -28,7 +29,26 @@ func Table() []Row {
 		{"listNodes", read(rights.Nodes)},
 		{"getNode", read(rights.Nodes)},
 		{"explainNode", read(rights.Audit)}, // it names tasks of all namespaces
+		{"cordonNode", write(rights.Nodes)},
+		{"uncordonNode", write(rights.Nodes)},
+		{"drainNode", write(rights.Nodes)},
+		{"labelNode", write(rights.Nodes)},
+		{"removeNode", write(rights.Nodes)},
+		{"getNodeUsage", read(rights.Nodes)},
+		{"listNodeUsage", read(rights.Audit)}, // it names tasks of all namespaces
+		{"listImages", read(rights.Images)},
+		{"loadImages", write(rights.Images)},
+		{"pullImage", write(rights.Images)},
+		{"getPull", read(rights.Images)},
+		{"exportWorkdir", read(rights.Images)},
+		{"listLackingLayers", read(rights.Images)},
+		{"listLayers", read(rights.Images)},
+		{"audit", read(rights.Audit)},
+
 		{"listNamespaces", nil},
+		{"getNamespace", read(rights.Namespaces)},
+		{"setNamespace", write(rights.Namespaces)},
+		{"removeNamespace", write(rights.Namespaces)},
 		{"getState", read(rights.State)},
 
 		{"listTasks", read(rights.Tasks)},
@@ -39,9 +59,21 @@ func Table() []Row {
 		{"evictTask", write(rights.Tasks)},
 		{"waitTasks", read(rights.Tasks)},
 		{"explainTask", read(rights.Tasks)},
+		{"listAttempts", read(rights.Tasks)},
+		{"readEvents", read(rights.Tasks)},
+		{"getTaskUsage", read(rights.Tasks)},
+		{"readLogs", read(rights.Logs)},
+		{"signalTask", write(rights.Tasks)},
+		{"attachToTask", enter},
+		{"execInTask", enter},
+		{"forwardPort", enter},
+		{"getFiles", enter},
+		{"statFile", enter},
+		{"putFiles", enter},
 
 		{"listJobs", read(rights.Jobs)},
 		{"getJob", read(rights.Jobs)},
+		{"stopJob", write(rights.Jobs, rights.Tasks)},
 		{"removeJob", write(rights.Jobs, rights.Tasks)},
 		{"explainJob", read(rights.Jobs)},
 

@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/measured"
 )
 
 // schemaName names the schema of a type. A type of files has the prefix File, as others have the same
@@ -31,6 +32,8 @@ func schemaName(t reflect.Type, hint string) string {
 		return "Stored" + name
 	case path == reflect.TypeFor[apply.Decision]().PkgPath():
 		return "Apply" + name
+	case path == reflect.TypeFor[measured.Task]().PkgPath():
+		return "Measured" + name
 	case path == reflect.TypeFor[why.Reason]().PkgPath():
 		return "Why" + name
 	}

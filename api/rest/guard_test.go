@@ -182,7 +182,7 @@ func TestEveryOperationIsGuarded(t *testing.T) {
 	}
 	for _, op := range operations(g.api) {
 		method, path, id := op[0], op[1], op[2]
-		path = strings.NewReplacer("{namespace}", "lab", "{id}", "none", "{node}", "none", "{name}", "none", "{policy}", "none").Replace(path)
+		path = strings.NewReplacer("{namespace}", "lab", "{id}", "none", "{node}", "none", "{name}", "none", "{port}", "80").Replace(path)
 		if strings.Contains(path, "{") {
 			t.Fatalf("%s: what stands for the parameters of %s?", id, path)
 		}
@@ -214,7 +214,7 @@ func TestEveryOperationIsGuarded(t *testing.T) {
 			t.Errorf("%s with the rights to %s: %d", id, exact, got)
 		}
 		if where[0] == "lab" {
-			if got := g.status(method, strings.Replace(path, "/lab/", "/web/", 1), "{}", token); got != http.StatusForbidden {
+			if got := g.status(method, strings.Replace(path, "/namespaces/lab", "/namespaces/web", 1), "{}", token); got != http.StatusForbidden {
 				t.Errorf("%s in another namespace: %d", id, got)
 			}
 		}

@@ -3,17 +3,25 @@ package rest
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/escher-sched/escher/api/document"
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
 // removedJob is the answer to the removal of a job.
 type removedJob struct {
 	Tasks int `json:"tasks" doc:"how many tasks were removed with it"`
+}
+
+// stoppedJob is the answer to the stop of a job.
+type stoppedJob struct {
+	Tasks []string `json:"tasks" nullable:"false" doc:"the tasks that had not ended"`
 }
 
 // jobs registers the operations on jobs.
@@ -65,6 +73,15 @@ func (s *service) jobs() {
 			}
 			n, err := client.RemoveJob(ctx, id)
 			return removedJob{n}, err
+		})
+	post(s, operation{http.MethodPost, path + "/{id}/stop", "stopJob", "Stop all tasks of a job for good", tag},
+		func(ctx context.Context, in *OnOne, b tasksocket.Stop) (stoppedJob, error) {
+			client, id, err := s.find(ctx, &in.ByID, controlplane.Jobs)
+			if err != nil {
+				return stoppedJob{}, err
+			}
+			ids, err := library.Stop(ctx, client, nil, []string{id}, controlplane.StopOptions{Reason: b.Reason, Grace: time.Duration(b.Grace)})
+			return stoppedJob{append([]string{}, ids...)}, err
 		})
 	s.explain(path+"/{id}/why", "explainJob", "Explain the state of a job, such as why its tasks wait", tag, why.KindJob, controlplane.Jobs)
 }

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"reflect"
 	"strings"
@@ -22,6 +23,10 @@ import (
 // Config configures the API.
 type Config struct {
 	Store controlplane.Store
+	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
+	NodeTLS *tls.Config
+	// Used counts what a namespace uses of its budgets; nil means that it is not known.
+	Used func(ctx context.Context, store controlplane.Store, ns string) (types.Budget, error)
 	// Voice words the remedies of explanations; nil means plain words.
 	Voice action.Renderer
 	// Now is the clock.
@@ -77,7 +82,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	}
 	s.api = humago.New(mux, conf)
 	s.alias()
-	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.changes, s.follow} {
+	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.changes, s.follow, s.output, s.inside, s.images, s.administered, s.namespaces} {
 		register()
 	}
 	mux.ServeMux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -142,11 +147,16 @@ func register[I, T any](s *service, op huma.Operation, do func(ctx context.Conte
 		if err == nil {
 			return &output[T]{Body: out}, nil
 		}
-		if types.Is(err, types.Internal) && ctx.Err() == nil {
-			s.cfg.Log.Error("request failed", zap.String("path", op.Path), zap.Error(err))
-		}
-		return nil, problemOf(err)
+		return nil, s.failed(ctx, op.Path, err)
 	})
+}
+
+// failed returns the problem of an error, and logs a defect.
+func (s *service) failed(ctx context.Context, path string, err error) *Problem {
+	if types.Is(err, types.Internal) && ctx.Err() == nil {
+		s.cfg.Log.Error("request failed", zap.String("path", path), zap.Error(err))
+	}
+	return problemOf(err)
 }
 
 // withBody is an input with a body in JSON.
@@ -158,18 +168,23 @@ func post[I, T, B any, P interface {
 	withBody
 }](s *service, op operation, do func(ctx context.Context, in P, b B) (T, error),
 ) {
-	described := s.described(op)
-	described.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-		"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[B](), true, "")},
-	}}
-	described.SkipValidateBody = true
-	register(s, described, func(ctx context.Context, in *I) (out T, err error) {
+	register(s, body[B](s, op), func(ctx context.Context, in *I) (out T, err error) {
 		b, err := tasksocket.Decode[B](P(in).raw(), "/openapi.json")
 		if err == nil {
 			out, err = do(ctx, in, b)
 		}
 		return out, err
 	})
+}
+
+// body returns a described operation with a body, which has the fields of B.
+func body[B any](s *service, op operation) huma.Operation {
+	described := s.described(op)
+	described.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		"application/json": {Schema: s.schema(reflect.TypeFor[B]())},
+	}}
+	described.SkipValidateBody = true
+	return described
 }
 
 // described returns the operation as OpenAPI has it.

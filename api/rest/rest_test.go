@@ -29,13 +29,18 @@ type world struct {
 	api     huma.API
 	// schemas compiles the schemas of the API.
 	schemas *jsonschema.Compiler
+	// left tells that a command has ended with its client.
+	left chan struct{}
 	// asked are the operations that have succeeded.
 	asked map[string]bool
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	c, err := hollow.Start(t.Context(), hollow.Config{Nodes: hollow.Racks(hollow.Nodes(4, 4), 2)})
+	left := make(chan struct{}, 1)
+	c, err := hollow.Start(t.Context(), hollow.Config{
+		Nodes: hollow.Racks(hollow.Nodes(4, 4), 2), APIDir: t.TempDir(), StateDir: t.TempDir(), Behave: writes, Runtime: inside(t.TempDir(), left),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +49,7 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	w := &world{t: t, cluster: c, asked: make(map[string]bool)}
+	w := &world{t: t, cluster: c, left: left, asked: make(map[string]bool)}
 	w.serve()
 	text, err := json.Marshal(w.api.OpenAPI())
 	if err != nil {
@@ -63,7 +68,7 @@ func newWorld(t *testing.T) *world {
 
 // serve starts the API, in place of the one before.
 func (w *world) serve() {
-	h, api := rest.Build(rest.Config{Store: w.cluster.Store, Now: time.Now, Version: "test"})
+	h, api := rest.Build(rest.Config{Store: w.cluster.Store, Used: used, Now: time.Now, Version: "test"})
 	if w.server != nil {
 		w.server.CloseClientConnections()
 		w.server.Close()
@@ -214,10 +219,13 @@ func TestOperations(t *testing.T) {
 	if got := items(w.want("GET", in+"/policies", ""), "id"); !slices.Equal(got, []string{"pair"}) {
 		t.Errorf("policies: %s", got)
 	}
-	for _, id := range gang["tasks"].([]any) {
-		w.want("POST", in+"/tasks/"+id.(string)+"/stop", `{}`)
+	if got := w.want("POST", in+"/jobs/pair/stop", `{"reason": "enough"}`); len(got["tasks"].([]any)) != 2 {
+		t.Errorf("of two tasks these were stopped: %v", got)
 	}
 	w.want("GET", in+"/wait?id="+gang["tasks"].([]any)[1].(string)+"&id="+first+"&timeout=1m", "")
+	if got := w.want("POST", in+"/jobs/pair/stop", `{}`); len(got["tasks"].([]any)) != 0 {
+		t.Errorf("of an ended job these were stopped: %v", got)
+	}
 	w.want("DELETE", in+"/jobs/pair", "")
 	w.want("DELETE", in+"/tasks/one", "")
 	w.want("POST", in+"/reservations", `{"id": "big", "bundles": [{"requests": {"cpu": "2"}}]}`)
@@ -239,11 +247,21 @@ func TestOperations(t *testing.T) {
 		t.Errorf("tasks: %s", got)
 	}
 	w.fewer()
+	w.containers()
+	w.images()
+	w.namespaces()
+	w.nodes()
+	w.complete()
+}
+
+// complete checks that each operation was called.
+func (w *world) complete() {
+	w.t.Helper()
 	w.asked["watch"] = true // TestWatch
 	for at, item := range w.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
 			if op != nil && !w.asked[op.OperationID] {
-				t.Errorf("%s at %s was not called", op.OperationID, at)
+				w.t.Errorf("%s at %s was not called", op.OperationID, at)
 			}
 		}
 	}
@@ -290,16 +308,34 @@ func (w *world) fewer() {
 	w.want("POST", in+"/apply?replace=true", fmt.Sprintf(job, 1))
 }
 
+// refusal is a wrong request, and how it is refused.
+type refusal struct {
+	method, path, body string
+	status             int
+	class, field, says string
+}
+
+// refuses checks that requests are refused, and change nothing.
+func (w *world) refuses(all []refusal) {
+	w.t.Helper()
+	for _, c := range all {
+		before := w.count()
+		status, p := w.ask(c.method, c.path, c.body)
+		if status != c.status || p["class"] != c.class || !strings.Contains(fmt.Sprint(p["detail"]), c.says) || c.field != "" && p["field"] != c.field {
+			w.t.Errorf("%s %s %.200s: %d %v, want %d %s %s %q", c.method, c.path, c.body, status, p, c.status, c.class, c.field, c.says)
+		}
+		if after := w.count(); after != before {
+			w.t.Errorf("%s %s %.200s: of %d keys there are %d now", c.method, c.path, c.body, before, after)
+		}
+	}
+}
+
 // TestRefused checks that a wrong request is refused with the class of the error and the field, and that
 // it changes nothing.
 func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	w.want("POST", in+"/tasks", `{"tasks": [{"id": "one", "requests": {"cpu": "99"}, "spec": {"image": "x:1"}}]}`)
-	for _, c := range []struct {
-		method, path, body string
-		status             int
-		class, field, says string
-	}{
+	w.refuses([]refusal{
 		{"GET", "/v1/nothing", "", 404, "not found", "", "/openapi.json lists all"},
 		{"PUT", in + "/tasks", "", 404, "not found", "", "there is no such operation"},
 		{"GET", "/v1/nodes/n99", "", 404, "not found", "", "node n99"},
@@ -340,16 +376,7 @@ func TestRefused(t *testing.T) {
 		{"PUT", "/v1/rights/lab", `{"subjects": ["user:a"], "role": "member", "namespaces": []}`, 400, "invalid", "namespaces", "*"},
 		{"DELETE", "/v1/rights/none", "", 404, "not found", "", "none"},
 		{"GET", "/v1/can-i?verb=read&kind=souls", "", 400, "invalid", "kind", "souls"},
-	} {
-		before := w.count()
-		status, p := w.ask(c.method, c.path, c.body)
-		if status != c.status || p["class"] != c.class || !strings.Contains(fmt.Sprint(p["detail"]), c.says) || c.field != "" && p["field"] != c.field {
-			t.Errorf("%s %s %s: %d %v, want %d %s %s %q", c.method, c.path, c.body, status, p, c.status, c.class, c.field, c.says)
-		}
-		if after := w.count(); after != before {
-			t.Errorf("%s %s %s: of %d keys there are %d now", c.method, c.path, c.body, before, after)
-		}
-	}
+	})
 }
 
 // TestPages checks that the pages of a list have each object once, in order.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,10 +18,23 @@ type event struct{ id, kind, data string }
 // follow sends the events of a watch until ctx is done, or the connection is lost.
 func (w *world) follow(ctx context.Context, query, last string) <-chan event {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.server.URL+in+"/watch"+query, nil)
+	return w.eventsOf(ctx, "GET", in+"/watch"+query, last, "")
+}
+
+// events sends the events of an answer until the test ends, or the connection is lost.
+func (w *world) events(method, path, last, body string) <-chan event {
+	w.t.Helper()
+	return w.eventsOf(w.t.Context(), method, path, last, body)
+}
+
+// eventsOf sends the events of an answer until ctx is done, or the connection is lost.
+func (w *world) eventsOf(ctx context.Context, method, path, last, body string) <-chan event {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, w.server.URL+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	req.Header.Set("Accept", "text/event-stream")
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
@@ -29,7 +43,8 @@ func (w *world) follow(ctx context.Context, query, last string) <-chan event {
 		w.t.Fatal(err)
 	}
 	if got := res.Header.Get("Content-Type"); got != "text/event-stream" {
-		w.t.Fatalf("%d %s", res.StatusCode, got)
+		text, _ := io.ReadAll(res.Body)
+		w.t.Fatalf("%s %s: %d %s %s", method, path, res.StatusCode, got, text)
 	}
 	out := make(chan event, 1000)
 	go func() {

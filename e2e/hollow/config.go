@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/collect"
+	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 )
@@ -29,6 +30,8 @@ type Config struct {
 	NoAudit bool
 	// Behave decides what the process of a task does; nil means ByCommand.
 	Behave Behave
+	// Runtime configures the simulated runtimes, except for their Script: that is Behave.
+	Runtime simruntime.Config
 	// Scheduler, Collector and Collect, which is about collections over time, configure those parts;
 	// zero means the defaults.
 	Scheduler scheduler.Config
@@ -38,6 +41,8 @@ type Config struct {
 	TTL time.Duration
 	// StateDir is a directory for the agents. Without one, StartAgent begins another session.
 	StateDir string
+	// APIDir is a directory for the sockets of the APIs of nodes; without one, nodes have no API.
+	APIDir string
 	// Log is the logger of all parts; nil means no logs.
 	Log *zap.Logger
 }

@@ -2,15 +2,22 @@ package hollow
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
+	"github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -29,7 +36,9 @@ func (m *machine) end() {
 
 // start1 starts the machine of a node, without processes.
 func (c *Cluster) start1(n Node) {
-	c.startAgent(n, simruntime.New(simruntime.Config{Script: simruntime.Script(c.cfg.Behave)}))
+	conf := c.cfg.Runtime
+	conf.Script = simruntime.Script(c.cfg.Behave)
+	c.startAgent(n, simruntime.New(conf))
 }
 
 // startAgent starts the agent of a node, over the processes of a runtime.
@@ -45,20 +54,49 @@ func (c *Cluster) startAgent(n Node, runtime *simruntime.Runtime) {
 		if c.cfg.StateDir != "" {
 			stateDir = filepath.Join(c.cfg.StateDir, n.Name)
 		}
-		agent, err := nodeagent.New(nodeagent.Config{
+		conf := nodeagent.Config{
 			StateDir: stateDir,
 			Store:    c.Store, Runtime: m.runtime, Cluster: c.id, Node: n.Name, TTL: c.cfg.TTL,
 			Capacity: types.NewRequests(n.Capacity), Labels: labels(n.Labels), Devices: devicesOf(n), Host: n.Host, Ports: nodeagent.PortRange{First: n.PortFirst, Last: n.PortLast}, Logger: c.cfg.Log.Named("agent." + n.Name),
 			BootClock: func() time.Duration { return time.Since(c.begin) + time.Hour }, BootID: "boot-" + n.Name,
-		})
+		}
+		var l net.Listener
+		if c.cfg.APIDir != "" {
+			path := filepath.Join(c.cfg.APIDir, n.Name)
+			_ = os.Remove(path) // of a former agent
+			var err error
+			if l, err = net.Listen("unix", path); err != nil {
+				return err
+			}
+			conf.Address = "unix://" + path
+		}
+		agent, err := nodeagent.New(conf)
 		if err != nil {
 			return err
 		}
-		if err := agent.Run(ctx); ctx.Err() == nil {
+		if err := c.runAgent(ctx, agent, m.runtime, l); ctx.Err() == nil {
 			return err
 		}
 		return nil
 	})
+}
+
+// runAgent runs an agent, and its API at a listener; nil means no API.
+func (c *Cluster) runAgent(ctx context.Context, agent *nodeagent.Agent, runtime *simruntime.Runtime, l net.Listener) error {
+	if l == nil {
+		return agent.Run(ctx)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	sampler, err := usage.New(usage.Config{Node: agent.Node(), Workloads: agent.Workloads, Usage: runtime.Usage})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	group.Go(func() error { return agent.Run(ctx) })
+	group.Go(func() error { return sampler.Run(ctx) })
+	group.Go(func() error {
+		return nodeapi.Serve(ctx, l, nodeapi.Config{Agent: agent, Runtime: runtime, Usage: sampler})
+	})
+	return group.Wait()
 }
 
 // devicesOf returns the simulated GPUs of a node; nil if it has none.

@@ -163,12 +163,7 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (*
 		// Do not send a body that will be refused.
 		req.Header.Set("Expect", "100-continue")
 	}
-	if body == nil {
-		// The time to send a body is not limited.
-		late := types.Errorf(types.Unavailable, "it has not begun to answer for %s", answerTimeout)
-		timer := time.AfterFunc(answerTimeout, func() { cancel(late) })
-		defer timer.Stop()
-	}
+	defer c.mustBegin(body != nil, cancel)()
 	res, err := c.http.Do(req)
 	if err != nil {
 		defer cancel(nil)
@@ -182,11 +177,7 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (*
 		return res, nil
 	}
 	defer res.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(res.Body, maxLine)) // A part says more than why the rest is missing.
-	if res.StatusCode == http.StatusUnauthorized {
-		return nil, types.Errorf(types.Unavailable, "ask node %s: its agent has begun a new session: try again", c.node)
-	}
-	return nil, answer.Refused("node "+c.node, res.StatusCode, bytes.TrimSpace(text))
+	return nil, c.refusal(res)
 }
 
 // cancelling cancels a request when its answer is closed.

@@ -65,11 +65,7 @@ func (c *Client) connect(ctx context.Context, path string) (*websocket.Conn, err
 		return nil, c.broken(err)
 	}
 	defer res.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(res.Body, maxLine)) // A part says more than why the rest is missing.
-	if res.StatusCode == http.StatusUnauthorized {
-		return nil, types.Errorf(types.Unavailable, "ask node %s: its agent has begun a new session: try again", c.node)
-	}
-	return nil, answer.Refused("node "+c.node, res.StatusCode, text)
+	return nil, c.refusal(res)
 }
 
 // watch handles the messages of the node until the command has ended.

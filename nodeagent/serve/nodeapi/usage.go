@@ -23,7 +23,7 @@ type sampler interface {
 // sampled answers with the result of f for the parameter since.
 func (s *server) sampled(f func(r *http.Request, since time.Time) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		since, err := sinceOf(r.URL.Query().Get("since"), time.Now())
+		since, err := Since(r.URL.Query().Get("since"), time.Now())
 		if err == nil && s.Usage == nil {
 			err = types.Errorf(types.Precondition, "ask node %s what is used: nothing is sampled there", s.Agent.Node())
 		}
@@ -39,8 +39,8 @@ func (s *server) sampled(f func(r *http.Request, since time.Time) (any, error)) 
 	}
 }
 
-// sinceOf parses a time or a duration ago; zero if text is empty.
-func sinceOf(text string, now time.Time) (time.Time, error) {
+// Since parses a time or a duration ago; zero if text is empty.
+func Since(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}

@@ -95,7 +95,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, Store: p.store, Version: cfg.Version, Log: cfg.Log.Named("api")})
+	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, Store: p.store, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Version: cfg.Version, Log: cfg.Log.Named("api")})
 	if err != nil {
 		return err
 	}

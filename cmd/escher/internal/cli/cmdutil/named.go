@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -156,29 +157,20 @@ func FindAll(ctx context.Context, client *controlplane.Client, names []string, k
 
 // TasksOf returns the tasks of targets, which are tasks or jobs, by id.
 func TasksOf(ctx context.Context, client *controlplane.Client, targets []Named) ([]controlplane.TaskState, error) {
-	var out []controlplane.TaskState
-	var jobs []string
+	tasks, jobs := Divided(targets)
+	return library.TasksOf(ctx, client, tasks, jobs)
+}
+
+// Divided returns the ids of the tasks and of the jobs among targets.
+func Divided(targets []Named) (tasks, jobs []string) {
 	for _, t := range targets {
 		if t.Kind == controlplane.Jobs {
 			jobs = append(jobs, t.ID)
-			continue
-		}
-		s, err := client.Status(ctx, t.ID)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	if len(jobs) == 0 {
-		return out, nil
-	}
-	all, _, err := client.Tasks(ctx)
-	for _, t := range all {
-		if slices.Contains(jobs, t.Task.Job) {
-			out = append(out, t)
+		} else {
+			tasks = append(tasks, t.ID)
 		}
 	}
-	return out, err
+	return tasks, jobs
 }
 
 // OneTask returns the task that name names, by its id or name, or as the only task of a job. NotFound

@@ -58,7 +58,7 @@ func (p *planned) programNotes(ctx context.Context, f *cmdutil.Factory, client *
 	if len(wanted) == 0 {
 		return nil
 	}
-	alive, _, err := cmdutil.NodeNames(ctx, client.Store())
+	alive, _, err := nodeapi.Names(ctx, client.Store())
 	if err != nil {
 		return nil // The plan is complete without the notes.
 	}

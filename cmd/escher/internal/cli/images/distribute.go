@@ -44,7 +44,7 @@ func (n *nodeFlags) names(ctx context.Context, f *cmdutil.Factory) ([]string, er
 		}
 		return names, nil
 	}
-	alive, away, err := cmdutil.NodeNames(ctx, client.Store())
+	alive, away, err := nodeapi.Names(ctx, client.Store())
 	if err != nil {
 		return nil, err
 	}

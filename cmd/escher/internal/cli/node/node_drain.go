@@ -12,6 +12,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/drain"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
 )
@@ -50,7 +51,7 @@ func newNodeDrain(f *cmdutil.Factory) *cobra.Command {
 		Short: "Bind no new tasks to nodes, and move or end those that are there",
 		Long:  drainHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cordon, err := flags.cordon(cmd, time.Now())
+			cordon, err := flags.order(cmd).Cordon(time.Now())
 			if err != nil {
 				return err
 			}
@@ -60,37 +61,23 @@ func newNodeDrain(f *cmdutil.Factory) *cobra.Command {
 	flags.choice.Add(cmd)
 	set := cmd.Flags()
 	set.StringVar(&flags.mode, "mode", string(types.DrainFinish), "finish, move or stop")
-	set.DurationVar(&flags.deadline, "deadline", time.Hour, "with --mode finish: how long tasks may go on; 0s means no limit")
+	set.DurationVar(&flags.deadline, "deadline", drain.DefaultDeadline, "with --mode finish: how long tasks may go on; 0s means no limit")
 	set.DurationVar(&flags.grace, "grace", 0, "time between the stop signal and the kill of tasks that must leave, instead of their own")
 	set.StringVar(&flags.reason, "reason", "", "reason to show with the node")
 	set.BoolVarP(&flags.detach, "detach", "d", false, "return at once, and not when all tasks have left")
 	return cmd
 }
 
-// cordon returns the cordon of the flags.
-func (d *drainFlags) cordon(cmd *cobra.Command, now time.Time) (types.Cordon, error) {
-	c := types.Cordon{Reason: d.reason, Drain: types.DrainMode(d.mode)}
-	set := cmd.Flags()
-	switch c.Drain {
-	case types.DrainFinish, types.DrainMove, types.DrainStop:
-	default:
-		return c, types.Errorf(types.Invalid, "mode: %q is unknown: use finish, move or stop", d.mode)
+// order returns the drain of the flags.
+func (d *drainFlags) order(cmd *cobra.Command) drain.Order {
+	o := drain.Order{Mode: types.DrainMode(d.mode), Reason: d.reason}
+	if cmd.Flags().Changed("deadline") {
+		o.Deadline = &d.deadline
 	}
-	switch {
-	case d.deadline < 0:
-		return c, types.Errorf(types.Invalid, "deadline: %s is negative: use 0 or more", d.deadline)
-	case c.Drain != types.DrainFinish && set.Changed("deadline"):
-		return c, types.Errorf(types.Invalid, "deadline: is for --mode finish: leave it out, as nothing is waited for")
-	case d.grace < 0:
-		return c, types.Errorf(types.Invalid, "grace: %s is negative: use 0 or more", d.grace)
+	if cmd.Flags().Changed("grace") {
+		o.Grace = &d.grace
 	}
-	if c.Drain == types.DrainFinish && d.deadline > 0 {
-		c.DrainBy = now.Add(d.deadline).UnixNano()
-	}
-	if c.Grace = d.grace; set.Changed("grace") && d.grace == 0 {
-		c.Grace = controlplane.NoGrace
-	}
-	return c, nil
+	return o
 }
 
 // drain begins drains, prints what the user must know about them, and waits for their ends.
@@ -127,84 +114,45 @@ func (d *drainFlags) drain(ctx context.Context, f *cmdutil.Factory, args []strin
 // awaitDrained returns when all of the nodes are empty, and prints the name of each when it is.
 // Precondition: a drain was cancelled.
 func awaitDrained(f *cmdutil.Factory, ctx context.Context, store controlplane.Store, names []string) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	w := drainWait{f: f, left: make(map[string]map[string]struct{}), drained: make(map[string]bool)}
-	for _, node := range names {
-		w.left[node] = make(map[string]struct{})
-	}
-	opts := controlplane.ListWatchOptions{Prefix: controlplane.Root, Skip: func(key string) bool {
-		k, ok := controlplane.Parse(key)
-		return !ok || w.left[k.Node] == nil || k.Kind != controlplane.Bindings && k.Kind != controlplane.Cordons
-	}}
-	err := controlplane.ListWatch(ctx, store, opts, func(u controlplane.Update) error {
-		if err := w.take(u); err != nil {
-			return err
+	said := ""
+	return drain.Wait(ctx, store, names, func(now drain.Left) {
+		for _, node := range now.Empty {
+			fmt.Fprintln(f.Out, node)
 		}
-		if len(w.left) == 0 {
-			stop()
+		if text := leftText(now); text != said && text != "" {
+			said = text
+			f.ProgressLine("%s", text)
 		}
-		return nil
 	})
-	if len(w.left) == 0 {
-		return nil
-	}
-	return err
 }
 
-// drainWait is a wait for the drains of nodes.
-type drainWait struct {
-	f *cmdutil.Factory
-	// left are the bindings of nodes that are not empty yet, by node.
-	left map[string]map[string]struct{}
-	// drained reports which of the nodes are being drained.
-	drained map[string]bool
-	// said is the last text printed.
-	said string
-}
-
-// take applies changes.
-func (w *drainWait) take(u controlplane.Update) error {
-	for _, e := range u.Events {
-		k, _ := controlplane.Parse(e.Key)
-		switch {
-		case w.left[k.Node] == nil: // it was empty already
-		case k.Kind == controlplane.Bindings && e.Delete:
-			delete(w.left[k.Node], e.Key)
-		case k.Kind == controlplane.Bindings:
-			w.left[k.Node][e.Key] = struct{}{}
-		default:
-			var c types.Cordon
-			if !e.Delete && !controlplane.Read(e.KV, &c) {
-				c = types.Cordon{}
-			}
-			w.drained[k.Node] = c.Drain != types.DrainNone
-		}
-	}
-	for _, node := range slices.Sorted(maps.Keys(w.left)) {
-		switch {
-		case len(w.left[node]) == 0:
-			delete(w.left, node)
-			fmt.Fprintln(w.f.Out, node)
-		case !w.drained[node]:
-			return types.Errorf(types.Precondition, "drain node %s: the drain was ended elsewhere before %s left", node, words.Count(len(w.left[node]), "task"))
-		}
-	}
-	if text := w.Text(); text != w.said && text != "" {
-		w.said = text
-		w.f.ProgressLine("%s", text)
-	}
-	return nil
-}
-
-// Text says what is left, empty if nothing is.
-func (w *drainWait) Text() string {
+// leftText says what is left, empty if nothing is.
+func leftText(now drain.Left) string {
 	var texts []string
-	for _, node := range slices.Sorted(maps.Keys(w.left)) {
-		tasks := boundTasks(slices.Sorted(maps.Keys(w.left[node])))
-		texts = append(texts, fmt.Sprintf("%d left on %s: %s", len(tasks), node, someOf(tasks)))
+	for _, node := range slices.Sorted(maps.Keys(now.Tasks)) {
+		texts = append(texts, fmt.Sprintf("%d left on %s: %s", len(now.Tasks[node]), node, someOf(now.Tasks[node])))
 	}
 	return strings.Join(texts, "; ")
+}
+
+// tellStaying prints which tasks of a node can run nowhere else, if they are moved, and which
+// reservations keep their grants there.
+func tellStaying(f *cmdutil.Factory, ctx context.Context, store controlplane.Store, node string, mode types.DrainMode) error {
+	stays, err := drain.WhatStays(ctx, store, node, mode)
+	if err != nil {
+		return err
+	}
+	if len(stays.Tied) > 0 {
+		tied := make([]string, len(stays.Tied))
+		for i, t := range stays.Tied {
+			tied[i] = t.String()
+		}
+		f.ProgressLine("can run on %s alone, and wait until it takes tasks again: %s", node, someOf(tied))
+	}
+	if len(stays.Granted) > 0 {
+		f.ProgressLine("reservations keep what they were granted on %s: %s; escher unreserve gives one up", node, someOf(stays.Granted))
+	}
+	return nil
 }
 
 // someOf names the first five of a list.

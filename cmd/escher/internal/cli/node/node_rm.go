@@ -3,14 +3,13 @@ package node
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/drain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -82,35 +81,15 @@ func wholeNames(ctx context.Context, client *controlplane.Client, args []string)
 
 // giveUp declares a node dead, and returns when nothing is bound to it any more.
 func giveUp(f *cmdutil.Factory, ctx context.Context, client *controlplane.Client, node, reason string) error {
-	if err := client.DeclareDead(ctx, node, reason); err != nil {
-		return err
-	}
-	left := make(map[string]struct{})
 	said := false
-	err := parts.Await(ctx, client.Store(), controlplane.Prefix(controlplane.Bindings, node), func(u controlplane.Update) bool {
-		for _, e := range u.Events {
-			if left[e.Key] = struct{}{}; e.Delete {
-				delete(left, e.Key)
-			}
-		}
-		if !said && len(left) > 0 {
+	err := drain.GiveUp(ctx, client, node, reason, func(now drain.Left) {
+		if left := now.Tasks[node]; !said && len(left) > 0 {
 			said = true
-			f.ProgressLine("given up on %s: %s: a server sees to it", node, someOf(boundTasks(slices.Sorted(maps.Keys(left)))))
+			f.ProgressLine("given up on %s: %s: a server sees to it", node, someOf(left))
 		}
-		return len(left) == 0
 	})
 	if ctx.Err() != nil {
 		f.ProgressLine("interrupted: it is given up all the same: call escher node rm %s again, or escher node uncordon %s to take the word back", node, node)
 	}
 	return err
-}
-
-// boundTasks returns the tasks in keys of bindings.
-func boundTasks(keys []string) []string {
-	tasks := make([]string, len(keys))
-	for i, key := range keys {
-		k, _ := controlplane.Parse(key)
-		tasks[i] = k.Namespace + "/" + k.ID
-	}
-	return tasks
 }

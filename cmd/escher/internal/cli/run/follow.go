@@ -368,15 +368,12 @@ func (t *tailing) Show(ctx context.Context, attempt int, status *types.Status) e
 func (t *tailing) readOn(ctx context.Context, log *nodeapi.Log) error {
 	node := t.board.Node(t.id, log.Attempt)
 	if node == "" {
-		nodes, away, err := t.f.WhereLogged(ctx, t.client.Namespace(), t.id)
+		nodes, err := t.f.Nodes(ctx)
 		if err != nil {
 			return err
 		}
-		if node = nodes[log.Attempt]; node == "" && len(away) > 0 {
-			return types.Errorf(types.Unavailable, "find attempt %d of task %s: no node has its output, and these do not answer: %s", log.Attempt, t.id, strings.Join(away, ", "))
-		}
-		if node == "" {
-			return types.Errorf(types.NotFound, "find attempt %d of task %s: no node has its output", log.Attempt, t.id)
+		if node, err = nodes.Find(ctx, t.client.Namespace(), t.id, log.Attempt); err != nil {
+			return err
 		}
 	}
 	return t.read(ctx, log, node, t.out, true)

@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/file"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
 )
@@ -29,9 +28,6 @@ that is stopped ends, too.
 A task with a warning (run --signal) gets the warning at once, and its stop signal that
 much later; a grace shorter than its own leaves no time for a warning. A second stop with
 a shorter grace ends a task sooner.`
-
-// stopsAtOnce is the most tasks to stop at a time.
-const stopsAtOnce = 16
 
 // stopFlags say how to stop tasks.
 type stopFlags struct {
@@ -152,57 +148,12 @@ func (s *stopFlags) waitFor(ctx context.Context, f *cmdutil.Factory, tasks cmdut
 	return err
 }
 
-// stop stops all tasks of targets that have not ended, and returns their ids. It first ends the updates
-// of jobs: an update would launch further tasks.
+// stop stops all tasks of targets that have not ended, and returns their ids.
 func (s *stopFlags) stop(ctx context.Context, client *controlplane.Client, targets []cmdutil.Named) ([]string, error) {
-	for _, t := range targets {
-		if t.Kind != controlplane.Jobs {
-			continue
-		}
-		if err := apply.EndUpdate(ctx, client, t.ID); err != nil {
-			return nil, err
-		}
-	}
-	tasks, err := cmdutil.TasksOf(ctx, client, targets)
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	graces := make(map[string]time.Duration)
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(stopsAtOnce)
-	for _, t := range tasks {
-		if t.Phase().Ended() {
-			continue
-		}
-		ids = append(ids, t.ID)
-		grace, err := s.graceOf(ctx, client, t.Task.Spec, graces)
-		if err != nil {
-			return nil, err
-		}
-		g.Go(func() error {
-			err := client.Stop(gctx, t.ID, controlplane.StopOptions{Reason: s.reason, Grace: grace})
-			if types.Is(err, types.NotFound) {
-				return nil
-			}
-			return err
-		})
-	}
-	return ids, g.Wait()
-}
-
-// graceOf returns the given grace, or that of the spec; known caches those of specs.
-func (s *stopFlags) graceOf(ctx context.Context, client *controlplane.Client, digest string, known map[string]time.Duration) (time.Duration, error) {
+	opts := controlplane.StopOptions{Reason: s.reason}
 	if s.graced {
-		return s.grace, nil
+		opts.Grace = s.grace
 	}
-	if grace, ok := known[digest]; ok {
-		return grace, nil
-	}
-	spec, err := client.Spec(ctx, digest)
-	if err != nil && !types.Is(err, types.NotFound) {
-		return 0, err
-	}
-	known[digest] = controlplane.GraceOf(spec)
-	return known[digest], nil
+	tasks, jobs := cmdutil.Divided(targets)
+	return library.Stop(ctx, client, tasks, jobs, opts)
 }

@@ -1,52 +1,56 @@
-package node
+package drain
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
-	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
 
-// tellStaying prints which tasks of a node can run nowhere else, if they are moved, and which
-// reservations keep their grants there.
-func tellStaying(f *cmdutil.Factory, ctx context.Context, store controlplane.Store, node string, mode types.DrainMode) error {
+// Staying is what does not leave a node by itself.
+type Staying struct {
+	// Tied are the tasks that can run nowhere else, and wait until the node takes tasks again.
+	Tied []Tied `json:"tied,omitempty"`
+	// Granted are the reservations, as namespace/id, that keep what they were granted on the node.
+	Granted []string `json:"granted,omitempty"`
+}
+
+// Tied is a task that can run on one node alone.
+type Tied struct {
+	// Task is namespace/id.
+	Task string `json:"task"`
+	Why  string `json:"why"`
+}
+
+// String returns the task with the reason.
+func (t Tied) String() string { return t.Task + " (" + t.Why + ")" }
+
+// WhatStays returns what does not leave a node by a drain. Tasks that are stopped are not tied.
+func WhatStays(ctx context.Context, store controlplane.Store, node string, mode types.DrainMode) (out Staying, err error) {
 	if mode != types.DrainStop {
-		tied, err := tiedTo(ctx, store, node)
-		if err != nil {
-			return err
-		}
-		if len(tied) > 0 {
-			f.ProgressLine("can run on %s alone, and wait until it takes tasks again: %s", node, someOf(tied))
+		if out.Tied, err = tiedTo(ctx, store, node); err != nil {
+			return out, err
 		}
 	}
 	kvs, _, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Grants)})
-	if err != nil {
-		return err
-	}
-	var kept []string
 	for _, kv := range kvs {
 		k, ok := controlplane.Parse(kv.Key)
 		var g types.Grant
 		if ok && controlplane.Read(kv, &g) && slices.ContainsFunc(g.Nodes, func(n types.GrantNode) bool { return n.Node == node }) {
-			kept = append(kept, k.Namespace+"/"+k.ID)
+			out.Granted = append(out.Granted, k.Namespace+"/"+k.ID)
 		}
 	}
-	if len(kept) > 0 {
-		f.ProgressLine("reservations keep what they were granted on %s: %s; escher unreserve gives one up", node, someOf(kept))
-	}
-	return nil
+	return out, err
 }
 
 // tiedTo returns the tasks bound to a node whose requests allow no other node, with the reason.
-func tiedTo(ctx context.Context, store controlplane.Store, node string) ([]string, error) {
+func tiedTo(ctx context.Context, store controlplane.Store, node string) ([]Tied, error) {
 	kvs, _, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, node)})
 	if err != nil {
 		return nil, err
 	}
-	var tied []string
+	var tied []Tied
 	only := make(map[types.ResourceID]bool)
 	for _, kv := range kvs {
 		k, ok := controlplane.Parse(kv.Key)
@@ -70,7 +74,7 @@ func tiedTo(ctx context.Context, store controlplane.Store, node string) ([]strin
 			return nil, err
 		}
 		if reason != "" {
-			tied = append(tied, fmt.Sprintf("%s/%s (%s)", k.Namespace, k.ID, reason))
+			tied = append(tied, Tied{k.Namespace + "/" + k.ID, reason})
 		}
 	}
 	return tied, nil
