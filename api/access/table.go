@@ -1,6 +1,10 @@
 package access
 
-import "github.com/escher-sched/escher/types/rights"
+import (
+	"slices"
+
+	"github.com/escher-sched/escher/types/rights"
+)
 
 // Row says what an operation of the HTTP API needs: all of Needs, in the namespace of its path or, for
 // a path without one, in the cluster. Without needs, every caller may call it, and the operation
@@ -11,11 +15,10 @@ type Row struct {
 }
 
 // Table is the table of rights: what each operation needs. An operation that is not in it is refused.
-func Table() []Row {
-	read := func(kinds ...rights.Kind) []rights.Need { return needs(rights.Read, kinds) }
-	write := func(kinds ...rights.Kind) []rights.Need { return needs(rights.Write, kinds) }
-	enter := needs(rights.Enter, []rights.Kind{rights.Tasks})
-	work := []rights.Kind{rights.Tasks, rights.Jobs, rights.Resources, rights.Reservations, rights.Policies}
+func Table() []Row { return slices.Concat(ofAccess(), ofCluster(), ofNamespace()) }
+
+// ofAccess are the operations on identities, tokens and rights.
+func ofAccess() []Row {
 	return []Row{
 		{"whoAmI", nil},
 		{"canI", nil},
@@ -25,7 +28,12 @@ func Table() []Row {
 		{"listTokens", nil},
 		{"createToken", nil},
 		{"revokeToken", nil},
+	}
+}
 
+// ofCluster are the operations on nodes, and on settings of namespaces.
+func ofCluster() []Row {
+	return []Row{
 		{"listNodes", read(rights.Nodes)},
 		{"getNode", read(rights.Nodes)},
 		{"explainNode", read(rights.Audit)}, // it names tasks of all namespaces
@@ -44,13 +52,19 @@ func Table() []Row {
 		{"listLackingLayers", read(rights.Images)},
 		{"listLayers", read(rights.Images)},
 		{"audit", read(rights.Audit)},
-
 		{"listNamespaces", nil},
 		{"getNamespace", read(rights.Namespaces)},
 		{"setNamespace", write(rights.Namespaces)},
 		{"removeNamespace", write(rights.Namespaces)},
-		{"getState", read(rights.State)},
+	}
+}
 
+// ofNamespace are the operations on what applications make.
+func ofNamespace() []Row {
+	enter := needs(rights.Enter, []rights.Kind{rights.Tasks})
+	work := []rights.Kind{rights.Tasks, rights.Jobs, rights.Resources, rights.Reservations, rights.Policies}
+	return []Row{
+		{"getState", read(rights.State)},
 		{"listTasks", read(rights.Tasks)},
 		{"launchTasks", write(rights.Tasks, rights.Jobs, rights.Policies)},
 		{"getTask", read(rights.Tasks)},
@@ -91,6 +105,10 @@ func Table() []Row {
 		{"watch", read(rights.Tasks, rights.Resources)},
 	}
 }
+
+func read(kinds ...rights.Kind) []rights.Need { return needs(rights.Read, kinds) }
+
+func write(kinds ...rights.Kind) []rights.Need { return needs(rights.Write, kinds) }
 
 // needs returns the needs to use several kinds in a way.
 func needs(verb rights.Verb, kinds []rights.Kind) []rights.Need {
