@@ -2,10 +2,12 @@ package rest_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +33,8 @@ func TestDescribed(t *testing.T) {
 	description.WriteByte('\n')
 	compare(t, "../../docs/openapi.json", description.String())
 
+	generated(t, description.String())
+
 	const page, end = "../../docs/api.md", "<!-- end -->"
 	was, err := os.ReadFile(page)
 	if err != nil {
@@ -42,6 +46,30 @@ func TestDescribed(t *testing.T) {
 		t.Fatalf("%s has no place for the table", page)
 	}
 	compare(t, page, before+"-update -->\n"+table(api)+end+after)
+}
+
+// generated compares the generated client with the description that it was made from, or makes it again.
+func generated(t *testing.T, description string) {
+	t.Helper()
+	const path = "restclient/client.go"
+	mark := fmt.Sprintf("// The SHA-256 of the description is %x.\n", sha256.Sum256([]byte(description)))
+	if !*update {
+		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), mark) {
+			t.Errorf("api/rest/%s is not of this description (%v): go test ./api/rest -run TestDescribed -update", path, err)
+		}
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "tool", "-modfile=tools/oapi.mod", "oapi-codegen", "-generate", "types,client", "-package", "restclient", "docs/openapi.json")
+	cmd.Dir, cmd.Stderr = "../..", os.Stderr
+	text, err := cmd.Output()
+	const head = "DO NOT EDIT.\n"
+	before, after, found := strings.Cut(string(text), head)
+	if err != nil || !found {
+		t.Fatalf("oapi-codegen: %v: %.200s", err, text)
+	}
+	if err := os.WriteFile(path, []byte(before+head+"//\n"+mark+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // table returns the operations as a table, by their tags.
