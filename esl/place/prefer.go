@@ -51,9 +51,7 @@ func (Prefer) Describe() esl.Description {
 // Validate checks the parameters.
 func (p Prefer) Validate() error {
 	var errs []error
-	if len(p.Of) == 0 {
-		errs = append(errs, esl.Invalid("of: is empty: give at least one place"))
-	}
+	errs = append(errs, esl.InvalidIf(len(p.Of) == 0, "of: is empty: give at least one place"))
 	if n := len(p.Of) + taskset.BoolInt(p.Anywhere != 0); n > types.MaxAlternatives {
 		errs = append(errs, esl.Invalid("of: has %d places, with anywhere: at most %d are allowed, drop some", n, types.MaxAlternatives))
 	}
@@ -78,10 +76,8 @@ func (p Prefer) Validate() error {
 		}
 		last = max(last, c.After)
 	}
-	if p.Anywhere > 0 && time.Duration(p.Anywhere) < time.Duration(last) {
-		errs = append(errs, esl.Invalid("anywhere: %s is less than after of the last place, %s: give it no less", time.Duration(p.Anywhere), time.Duration(last)))
-	}
-	return esl.Join(errs)
+	errs = append(errs, esl.InvalidIf(p.Anywhere > 0 && time.Duration(p.Anywhere) < time.Duration(last), "anywhere: %s is less than after of the last place, %s: give it no less", time.Duration(p.Anywhere), time.Duration(last)))
+	return esl.Join(errs...)
 }
 
 // Apply adds the places to each task as alternatives, combined with those it has.
@@ -108,10 +104,9 @@ func (p Prefer) Apply(g *esl.Group) error {
 		places = append(places, types.Alternative{After: max(0, time.Duration(p.Anywhere))})
 	}
 	for i := range g.Tasks {
-		if n := len(g.Tasks[i].Task.Alternatives); n*len(places) > types.MaxAlternatives {
-			return esl.Invalid("of: %d places with the %d alternatives that task %d has are %d: at most %d are allowed, drop some", len(places), n, i, n*len(places), types.MaxAlternatives)
+		if err := g.OneOf("of", i, places...); err != nil {
+			return err
 		}
-		g.Either(i, places...)
 	}
 	return nil
 }

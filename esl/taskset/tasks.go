@@ -2,6 +2,7 @@ package taskset
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,9 @@ import (
 func Ended(tasks []*cluster.Task) bool {
 	return !slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return !t.Phase().Ended() })
 }
+
+// AllEnded is why a policy does nothing more for its job.
+const AllEnded = "its tasks have ended"
 
 // Broken says why tasks that need one another must end; "" if they need not.
 func Broken(tasks []*cluster.Task) string {
@@ -158,11 +162,14 @@ const AtOnce = 40
 
 // Granted reports whether a reservation is granted.
 func Granted(r *cluster.Reservation) bool {
-	return r.Current() && r.Grant.V.Phase == types.Granted
+	return r != nil && r.Current() && r.Grant.V.Phase == types.Granted
 }
 
 // Staying reports whether a task has a node, and is not being evicted from it.
 func Staying(t *cluster.Task) bool { return t.Phase().Held() && AttemptOf(t) == t.Status.V.Attempt }
+
+// Remains reports whether a task has a node, and is neither being stopped nor evicted.
+func Remains(t *cluster.Task) bool { return t.Phase().Held() && !Leaving(t) }
 
 // Locked reports whether a reservation exists, granted or not.
 func Locked(r *cluster.Reservation) bool { return r != nil && r.Info.V != nil }
@@ -177,4 +184,14 @@ func AttemptOf(t *cluster.Task) int {
 	default:
 		return st.Attempt + 1
 	}
+}
+
+// AnyLost reports whether one of some nodes is gone, or accepts no tasks.
+func AnyLost(s *esl.State, nodes iter.Seq[string]) bool {
+	for name := range nodes {
+		if n := s.View.Nodes[name]; n == nil || !n.Eligible() {
+			return true
+		}
+	}
+	return false
 }
