@@ -1,38 +1,16 @@
 package auth
 
 import (
-	"context"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 )
-
-// list reads all pages of a list.
-func list[T any](ctx context.Context, c *client.Client, path string) (all []T, err error) {
-	query := url.Values{"limit": {"1000"}}
-	for {
-		var page struct {
-			Items []T
-			Next  string
-		}
-		if err := c.Get(ctx, path, query, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Items...)
-		if page.Next == "" {
-			return all, nil
-		}
-		query.Set("after", page.Next)
-	}
-}
 
 // rightRow is a row of a list of rights.
 type rightRow struct{ document.Right }
@@ -60,7 +38,7 @@ func newLs(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := list[document.Right](cmd.Context(), c, "/v1/rights")
+			all, err := cmdutil.Pages[document.Right](cmd.Context(), c, "/v1/rights", nil)
 			if err != nil {
 				return err
 			}

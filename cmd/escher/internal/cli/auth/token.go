@@ -85,7 +85,7 @@ func newTokenLs(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := list[document.Token](cmd.Context(), c, "/v1/tokens")
+			all, err := cmdutil.Pages[document.Token](cmd.Context(), c, "/v1/tokens", nil)
 			if err != nil {
 				return err
 			}

@@ -14,8 +14,19 @@ import (
 	"github.com/escher-sched/escher/types/labels"
 )
 
-// inside is a client of the socket of the task in which the command runs.
-type inside struct{ socket *tasksocket.Client }
+// socket has the requests of a task socket.
+type socket interface {
+	State(ctx context.Context, reads bool) (tasksocket.State, error)
+	Set(ctx context.Context, s tasksocket.Set) (tasksocket.Committed, error)
+	Launch(ctx context.Context, l tasksocket.Launch) (tasksocket.Launched, error)
+	Tasks(ctx context.Context) (tasksocket.Tasks, error)
+	Wait(ctx context.Context, until string, timeout time.Duration, ids ...string) (tasksocket.Waited, error)
+	Stop(ctx context.Context, id string, s tasksocket.Stop) error
+}
+
+// inside is a client of the socket of the task in which the command runs, or of the HTTP API of a
+// server, which has the same requests.
+type inside struct{ socket socket }
 
 // Set sets a resource, on the task's own node without a place.
 func (i inside) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error) {

@@ -38,9 +38,16 @@ type SetRequest struct {
 	Opts          controlplane.SetOptions
 }
 
-// Tasks returns what can be done from here: over the socket inside a task, over
-// etcd outside.
+// Tasks returns what can be done from here: over the socket inside a task, over the HTTP API of a
+// server, else over etcd.
 func (f *Factory) Tasks(ctx context.Context) (Tasks, error) {
+	if f.Served() {
+		if err := types.ValidateName("namespace", f.Namespace()); err != nil {
+			return nil, err
+		}
+		c, err := f.API(ctx)
+		return inside{served{c, f}}, err
+	}
 	if f.InTask() {
 		return inside{tasksocket.NewClient(f.place.Socket)}, nil
 	}

@@ -154,7 +154,7 @@ func ListState[T table.Row](f *cmdutil.Factory, cmd *cobra.Command, rows func(*c
 			return table.Encode(f.Out, f.Format, state)
 		}
 		out := rows(state)
-		if nodes, ok := any(out).([]NodeRow); ok && !f.InTask() {
+		if nodes, ok := any(out).([]NodeRow); ok && !f.InTask() && !f.Served() {
 			store, err := f.Store(ctx)
 			if err == nil {
 				err = countLeft(ctx, store, nodes)
@@ -196,7 +196,7 @@ func NewNodes(f *cmdutil.Factory) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		named = args
-		if !f.InTask() {
+		if !f.InTask() && !f.Served() {
 			client, err := f.Client(cmd.Context())
 			if err != nil {
 				return err

@@ -122,6 +122,12 @@ func parseTime(name, text string, now time.Time) (time.Time, error) {
 }
 
 func logs(ctx context.Context, f *cmdutil.Factory, names []string, flags logFlags) error {
+	if f.Served() {
+		if len(names) != 1 {
+			return f.OnlyDirectly("logs of several tasks")
+		}
+		return printLog(ctx, f, names[0], flags.tail, flags.follow)
+	}
 	client, err := f.Client(ctx)
 	if err != nil {
 		if dir, bad := f.Dir(); bad == nil && types.Is(err, types.Unavailable) {

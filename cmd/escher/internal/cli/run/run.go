@@ -107,6 +107,11 @@ func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launchin
 	if err != nil {
 		return l, err
 	}
+	for what, given := range map[string]bool{"binary": r.binary != "", "array": r.array != "", "workdir": r.spec.local != "", "interactive": r.spec.stdin || r.spec.tty} {
+		if err := f.OnlyDirectly(what); given && err != nil {
+			return l, err
+		}
+	}
 	if r.binary != "" {
 		if f.InTask() {
 			return l, types.Errorf(types.Precondition, "run: a task cannot make images: make one outside, with escher image make, and name it")

@@ -55,6 +55,9 @@ func NewPs(f *cmdutil.Factory) *cobra.Command {
 			if flags.limit < 0 {
 				return types.Errorf(types.Invalid, "limit: %d is negative: give how many to list, or 0 for all", flags.limit)
 			}
+			if f.Served() {
+				return flags.served(cmd.Context(), f, args)
+			}
 			client, err := f.Client(cmd.Context())
 			if err != nil {
 				return err

@@ -44,6 +44,9 @@ func NewWhyOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Command {
 		Args:  cmdutil.Exactly("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			if f.Served() {
+				return whyServed(ctx, f, args)
+			}
 			client, err := f.Client(ctx)
 			if err != nil {
 				return err
