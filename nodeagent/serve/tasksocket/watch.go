@@ -118,7 +118,9 @@ func taskEvents(u controlplane.StatusUpdate, handle func(Event) error) error {
 	for i, c := range u.Changes {
 		var data any = Removed{ID: c.ID, Removed: true}
 		if c.Status != nil {
-			data = statusOf(c.ID, "", c.Status)
+			status := statusOf(c.ID, "", c.Status)
+			status.Revision = c.Revision
+			data = status
 		}
 		if err := pass(handle, "task", idOf(u.Revision, u.Synced || i < len(u.Changes)-1), data); err != nil {
 			return err
