@@ -53,7 +53,7 @@ func newWorld(t *testing.T, store controlplane.Store) *world {
 	t.Helper()
 	seed := controlplane.NewBatch()
 	t.Logf("seed %d", seed)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	w := &world{t: t, ctx: ctx, dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 0))}
 	var err error
