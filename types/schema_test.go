@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/escher-sched/escher/types/wire"
 	"github.com/escher-sched/escher/types/schema"
+	"github.com/escher-sched/escher/types/wire"
 )
 
 // published returns the messages of escher.proto.

@@ -51,7 +51,7 @@ func main() {
 		log.Fatal(err)
 	}
 	f := follower{store: store, prefix: controlplane.Prefix(controlplane.Statuses, os.Args[1]), file: os.Args[2]}
-	for err = f.load(); err == nil || types.Is(err, types.Unavailable); err = f.follow(ctx) {
+	for err = f.load(); err == nil || types.Is(err, types.Unavailable) || types.Is(err, types.Compacted); err = f.follow(ctx) {
 		if err != nil {
 			log.Print(err)
 			time.Sleep(time.Second)

@@ -19,9 +19,10 @@ import (
 	"github.com/escher-sched/escher/types/schema"
 )
 
-// Fields with secrets: the tokens of nodes and servers, and the environment of tasks.
+// Fields with secrets: the tokens of nodes and servers, the hashes of those of users, and the environment of tasks.
 const (
 	tokenField = "token"
+	hashField  = "hash"
 	envField   = "env"
 )
 
@@ -43,7 +44,7 @@ func decode(messages protoreflect.MessageDescriptors, kv controlplane.KV, env bo
 	}
 	out.Kind = reflect.TypeOf(known).Elem().Name()
 	fields := messages.ByName(protoreflect.Name(out.Kind)).Fields()
-	secret := fields.ByName(tokenField) != nil || fields.ByName(envField) != nil && !env
+	secret := fields.ByName(tokenField) != nil || fields.ByName(hashField) != nil || fields.ByName(envField) != nil && !env
 	m, err := schema.Parse(messages, out.Kind, kv.Value)
 	if err == nil {
 		if unknown := m.GetUnknown(); len(unknown) > 0 {
@@ -68,8 +69,10 @@ func decode(messages protoreflect.MessageDescriptors, kv controlplane.KV, env bo
 // mask replaces secrets by dots.
 func mask(m protoreflect.Message, env bool) {
 	fields := m.Descriptor().Fields()
-	if f := fields.ByName(tokenField); f != nil && m.Has(f) {
-		m.Set(f, protoreflect.ValueOfString("…"))
+	for _, name := range []protoreflect.Name{tokenField, hashField} {
+		if f := fields.ByName(name); f != nil && m.Has(f) {
+			m.Set(f, protoreflect.ValueOfString("…"))
+		}
 	}
 	if f := fields.ByName(envField); f != nil && !env {
 		all := m.Get(f).List()
