@@ -2,6 +2,7 @@ package show
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -54,8 +55,10 @@ func decode(messages protoreflect.MessageDescriptors, kv controlplane.KV, env bo
 		out.message, out.Value = m, make(map[string]any)
 		err = asYAML(m).Decode(&out.Value)
 	}
-	if invalid := types.Decode(kv.Value, known); invalid != nil {
-		err = invalid
+	if invalid := types.Decode(kv.Value, known); invalid != nil && (err == nil || !secret) {
+		if err = invalid; secret {
+			err = errors.New("a field is not valid; which one is not said, as that could show a secret")
+		}
 	}
 	if err != nil {
 		out.Problem = fmt.Sprintf("it counts as absent: %v", err)
