@@ -3,7 +3,8 @@
 #
 #   deps.sh run     what running containers takes: containerd, runc, and tini for tasks that ask for an init
 #   deps.sh test    what tests take besides: gcc for the race detector, iproute2 for networks of hosts, curl,
-#                   python3 with numpy, busybox; zsh, fish and bash-completion for the completion of shells
+#                   python3 with numpy and gRPC, protoc, busybox; zsh, fish and bash-completion for the completion
+#                   of shells
 #   deps.sh image   what making images of Debian's packages takes: mmdebstrap (debian.sh)
 #   deps.sh root    checks that we are root, as containers take that
 set -euo pipefail
@@ -51,6 +52,9 @@ for what in "$@"; do
       [ -x /usr/bin/curl ] || missing+=(curl)
       [ -x /usr/bin/python3 ] || missing+=(python3)
       [ -e /usr/lib/python3/dist-packages/numpy ] || missing+=(python3-numpy)
+      # A program in Python follows keys of etcd.
+      need protobuf-compiler protoc
+      [ -e /usr/lib/python3/dist-packages/grpc ] || missing+=(python3-grpcio)
       ;;
     image)
       need mmdebstrap mmdebstrap

@@ -7,28 +7,27 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/escher-sched/escher/types/schema"
 	"github.com/escher-sched/escher/types/wire"
 )
 
-// schema compiles escher.proto.
-func schema(t *testing.T) protoreflect.MessageDescriptors {
+// published returns the messages of escher.proto.
+func published(t *testing.T) protoreflect.MessageDescriptors {
 	t.Helper()
-	compiler := protocompile.Compiler{Resolver: &protocompile.SourceResolver{}}
-	files, err := compiler.Compile(t.Context(), "escher.proto")
+	all, err := schema.Messages(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return files[0].Messages()
+	return all
 }
 
 func TestSchemaHasEveryMessage(t *testing.T) {
 	var stored []string
-	all := schema(t)
+	all := published(t)
 	for i := range all.Len() {
 		d := all.Get(i)
 		if f := d.Fields().ByNumber(wire.Batch); f != nil {
@@ -46,16 +45,16 @@ func TestSchemaHasEveryMessage(t *testing.T) {
 
 // The encoding is that of the schema, byte for byte.
 func TestEncodingIsThatOfTheSchema(t *testing.T) {
-	all := schema(t)
+	all := published(t)
 	for name, m := range full() {
 		value := Encode(77, m)
-		d := dynamicpb.NewMessage(all.ByName(protoreflect.Name(name)))
-		if err := proto.Unmarshal(value[1:], d); err != nil {
+		d, err := schema.Parse(all, name, value)
+		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		checkKnown(t, name, d)
-		again, err := proto.MarshalOptions{Deterministic: true}.Marshal(d)
+		again, err := proto.MarshalOptions{Deterministic: true}.Marshal(d.Interface())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +93,7 @@ func checkKnown(t *testing.T, path string, m protoreflect.Message) {
 // Every field of the schema is known: none is kept as a field of a later version, and no nested one
 // is dropped.
 func TestSchemaSaysNoMoreThanWeKnow(t *testing.T) {
-	all := schema(t)
+	all := published(t)
 	for name, m := range messages() {
 		d := dynamicpb.NewMessage(all.ByName(protoreflect.Name(name)))
 		fillFields(d)

@@ -8,7 +8,7 @@ import (
 	"github.com/escher-sched/escher/types/wire"
 )
 
-// A value is a version byte followed by a Protocol Buffers message of the schema in escher.proto.
+// A value is a version byte followed by a Protocol Buffers message of the schema in schema/escher.proto.
 // One method describes each message by visiting its fields in ascending order of their numbers. The
 // same description encodes and decodes, without reflection or generated code. Fields unknown to
 // this version are kept and written back.

@@ -18,6 +18,9 @@ type Job struct {
 	Tasks     int                 `json:"tasks"`
 	Phases    map[types.Phase]int `json:"phases"`
 	Submitted *time.Time          `json:"submitted,omitempty"`
+	// Revision is that of the last change of the job or of the status of one of its tasks: once it has ended, that
+	// of its end.
+	Revision int64 `json:"revision"`
 }
 
 // JobOf returns the document of a job of a view.
@@ -25,10 +28,12 @@ func JobOf(view *cluster.View, id cluster.ID) Job {
 	j := view.Jobs[id].V
 	out := Job{
 		ID: id.ID, Name: j.Name, Labels: types.LabelMap(j.Labels), Tasks: j.Tasks, Phases: make(map[types.Phase]int), Submitted: Moment(j.Submitted),
+		Revision: view.Jobs[id].Mod,
 	}
 	for _, t := range view.Members(id) {
 		if t.Info.V != nil {
 			out.Phases[t.Phase()]++
+			out.Revision = max(out.Revision, t.Status.Mod)
 		}
 	}
 	out.Phase = phaseOf(out.Phases)

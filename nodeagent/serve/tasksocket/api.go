@@ -120,9 +120,11 @@ type State struct {
 
 // Status is the status of a task.
 type Status struct {
-	ID    string      `json:"id"`
-	Name  string      `json:"name,omitempty"`
-	Phase types.Phase `json:"phase"`
+	ID string `json:"id"`
+	// Revision is that of the change, in events of a watch alone. It and ID name the change.
+	Revision int64       `json:"revision,omitempty"`
+	Name     string      `json:"name,omitempty"`
+	Phase    types.Phase `json:"phase"`
 	// Labels are those of the task, with those of its job.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Node and the fields below are of the current or last attempt.

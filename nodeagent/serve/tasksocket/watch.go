@@ -12,10 +12,11 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// Removed is the event of a removed task.
+// Removed is the event of a removed task, with the revision of that.
 type Removed struct {
-	ID      string `json:"id"`
-	Removed bool   `json:"removed"`
+	ID       string `json:"id"`
+	Revision int64  `json:"revision"`
+	Removed  bool   `json:"removed"`
 }
 
 // ResourceChange is the event of a resource: its capacity at a place, or its removal there.
@@ -116,9 +117,11 @@ func resumeAfter(r *http.Request) (int64, error) {
 // taskEvents passes on changes of tasks.
 func taskEvents(u controlplane.StatusUpdate, handle func(Event) error) error {
 	for i, c := range u.Changes {
-		var data any = Removed{ID: c.ID, Removed: true}
+		var data any = Removed{ID: c.ID, Revision: c.Revision, Removed: true}
 		if c.Status != nil {
-			data = statusOf(c.ID, "", c.Status)
+			status := statusOf(c.ID, "", c.Status)
+			status.Revision = c.Revision
+			data = status
 		}
 		if err := pass(handle, "task", idOf(u.Revision, u.Synced || i < len(u.Changes)-1), data); err != nil {
 			return err

@@ -82,6 +82,10 @@ func TestWatchTasks(t *testing.T) {
 	}
 	b.status("a", types.Succeeded)
 	last := x.next("task", `"a"`, "succeeded")
+	changed := fmt.Sprintf(`"revision":%d,`, last.ID)
+	if !strings.Contains(string(last.Data), changed) {
+		t.Errorf("%s lacks %s", last.Data, changed)
+	}
 	if last.ID <= synced.ID {
 		t.Errorf("id %d after %d", last.ID, synced.ID)
 	}
@@ -92,6 +96,12 @@ func TestWatchTasks(t *testing.T) {
 	x = b.watch(tasksocket.Watch{After: last.ID})
 	x.next("task", `"b"`, "failed")
 	x.next("synced")
+	x.cancel()
+
+	// A change that is sent again has the revision that it had.
+	x = b.watch(tasksocket.Watch{After: synced.ID})
+	x.next("task", `"a"`, changed, "succeeded")
+	x.next("task", `"b"`, "failed")
 }
 
 func TestWatchSome(t *testing.T) {

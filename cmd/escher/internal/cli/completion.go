@@ -197,6 +197,8 @@ func (f completions) completerOf(kind string) (c completer, files bool) {
 		return f.contextNames, false
 	case "RESOURCE":
 		return f.resourceNames, false
+	case "KEY":
+		return f.keys, false
 	case "SRC", "DST":
 		return f.pathsIn, true
 	case "FILE", "BINARY", "PATH":
@@ -312,6 +314,34 @@ func (f completions) namespaceNames(ctx context.Context, _ string) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// keys completes a key to the end of its next segment.
+func (f completions) keys(ctx context.Context, word string) []string {
+	store, err := f.Store(ctx)
+	if err != nil {
+		return nil
+	}
+	root := controlplane.Root
+	if strings.HasPrefix(word, "/") {
+		root = ""
+	}
+	var all []string
+	opts := controlplane.ListOptions{Prefix: root + word, Limit: 1, KeysOnly: true}
+	for len(all) < completeMost {
+		page, err := store.List(ctx, opts)
+		if err != nil || len(page.KVs) == 0 {
+			break
+		}
+		next := strings.TrimPrefix(page.KVs[0].Key, root)
+		opts.After = page.KVs[0].Key
+		if end := strings.IndexByte(next[len(word):], '/'); end >= 0 {
+			next = next[:len(word)+end+1]
+			opts.After = root + next + "\xff" // after all keys below it
+		}
+		all = append(all, next)
+	}
+	return all
 }
 
 // resourceNames completes to the ephemeral resources of the namespace.

@@ -66,7 +66,6 @@ func OtherCommands() map[string]string {
 		"create":     "write escher apply -f FILE",
 		"down":       "write escher delete -f FILE",
 		"drain":      "write escher node drain",
-		"get":        "write escher ps, escher jobs or escher nodes",
 		"images":     "write escher image ls",
 		"inspect":    "write escher describe",
 		"job list":   "write escher job ls",
