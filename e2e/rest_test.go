@@ -53,6 +53,34 @@ func (c *cluster) events(header string) (text string) {
 	return text
 }
 
+// inside reads the output of a running container, runs a command in it, copies a file out of it, and
+// lists the images of its node, by the HTTP API alone.
+func (c *cluster) inside(file string) {
+	c.t.Helper()
+	c.ask("/namespaces/default/tasks", "-H", "Content-Type: application/json", "-d", fmt.Sprintf(`{"tasks": [{"id": "box", "spec": {"image": %q, "command": ["/bin/program", "tick", "/done", "0"]}}]}`, image))
+	c.ask("/namespaces/default/wait?until=running&timeout=2m&id=box")
+	if got := fmt.Sprint(c.ask("/namespaces/default/tasks/box/events")["items"]); !strings.Contains(got, "started") {
+		c.t.Errorf("events: %s", got)
+	}
+	if got := c.ask("/namespaces/default/tasks/box/files/stat?path=/bin/program"); got["size"] == 0.0 {
+		c.t.Errorf("stat: %v", got)
+	}
+	c.http(nil, "-o", file+".tar", "http://escher/v1/namespaces/default/tasks/box/files?path=/bin/program")
+	if out, err := exec.Command("tar", "tf", file+".tar").CombinedOutput(); err != nil || string(out) != "program\n" {
+		c.t.Errorf("files: %v: %s", err, out)
+	}
+	c.ask("/namespaces/default/tasks/box/signal", "-H", "Content-Type: application/json", "-d", `{"signal": "SIGKILL"}`)
+	c.ask("/namespaces/default/wait?timeout=2m&id=box")
+	c.http(nil, "http://escher/v1/namespaces/default/tasks/box/logs?follow=true") // it ends, as the task has
+	node := c.ask("/namespaces/default/tasks/box")["node"].(string)
+	if got := fmt.Sprint(c.ask("/nodes/" + node + "/images")["items"]); !strings.Contains(got, image) {
+		c.t.Errorf("images: %s", got)
+	}
+	if got := c.ask("/audit"); fmt.Sprint(got["findings"]) != "[]" {
+		c.t.Errorf("audit: %v", got)
+	}
+}
+
 // TestHTTPAPI runs a container by the HTTP API alone, and follows tasks by it across a kill of the cluster.
 func TestHTTPAPI(t *testing.T) {
 	c := started(t)
@@ -84,6 +112,8 @@ func TestHTTPAPI(t *testing.T) {
 	if why := c.ask("/namespaces/default/tasks/" + id + "/why"); !strings.Contains(fmt.Sprint(why["summary"]), "3") {
 		t.Errorf("why: %v", why)
 	}
+
+	c.inside(file)
 
 	// The API refuses another user, even if the mode of the socket lets that user connect.
 	run := filepath.Join(c.dir, "run")

@@ -20,7 +20,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// clients returns a client outside of tasks, and one in the task "me" of n00, of one cluster.
+// clients returns a client outside of tasks, one in the task "me" of n00, and a generated one over the HTTP
+// API, of one cluster.
 func clients(t *testing.T) map[string]*escher.Client {
 	t.Helper()
 	c, err := hollow.Start(t.Context(), hollow.Config{Nodes: hollow.Nodes(2, 4)})
@@ -52,7 +53,7 @@ func clients(t *testing.T) map[string]*escher.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = inside.Close() })
-	return map[string]*escher.Client{"outside": outside, "inside": inside}
+	return map[string]*escher.Client{"outside": outside, "inside": inside, "generated": overHTTP(t, c.Store)}
 }
 
 // serve serves the socket of a task in a directory.
@@ -86,7 +87,7 @@ func task(name string, requests map[string]string, command ...string) escher.Tas
 	return escher.Task{Name: name, Requests: escher.MustRequests(requests), Spec: escher.Spec{Image: "example:1", Command: command}}
 }
 
-// TestSameProgram runs one program outside of tasks, and in a task.
+// TestSameProgram runs one program outside of tasks, in a task, and over the HTTP API.
 func TestSameProgram(t *testing.T) {
 	for place, client := range clients(t) {
 		t.Run(place, func(t *testing.T) {

@@ -34,32 +34,26 @@ func (s *service) changes() {
 			}
 			return direct.Commit(ctx, b)
 		})
-	s.documents(operation{http.MethodPost, in + "plan", "planDocuments", "Show what applying documents would change", tag},
-		func(context.Context, *applied, *apply.Decision) error { return nil })
-	s.documents(operation{http.MethodPost, in + "apply", "applyDocuments", "Create or update the objects of documents", tag},
-		func(ctx context.Context, in *applied, d *apply.Decision) error {
-			if surplus := d.Surplus(); len(surplus) > 0 && !in.Replace {
-				return types.Errorf(types.Precondition, "replace: %d tasks are no longer described, the first is %s: set replace to stop them, or describe them", len(surplus), surplus[0])
-			}
-			client, err := s.client(in.Namespace)
-			if err != nil {
-				return err
-			}
-			return d.Perform(ctx, client)
-		})
-}
-
-// documents registers an operation on documents. do performs the decision about them.
-func (s *service) documents(op operation, do func(context.Context, *applied, *apply.Decision) error) {
-	described := s.described(op)
-	schema := &huma.Schema{Type: huma.TypeString, Description: "documents in YAML, or one in JSON, as in files of objects: https://escher.dev/schemas/v1.json describes each"}
-	described.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/yaml": {Schema: schema}}}
-	described.SkipValidateBody = true
-	register(s, described, func(ctx context.Context, in *applied) (out apply.Decision, err error) {
-		d, err := s.decide(ctx, in)
-		if err == nil {
-			err = do(ctx, in, d)
+	plan := operation{http.MethodPost, in + "plan", "planDocuments", "Show what applying documents would change", tag}
+	register(s, s.documents(plan), func(ctx context.Context, in *applied) (out apply.Decision, err error) {
+		a, err := s.application(ctx, in)
+		if err != nil {
+			return out, err
 		}
+		d, _, err := library.Decide(ctx, a.Client, a.Docs, s.cfg.Now(), a.Options, s.cfg.Voice)
+		if err == nil {
+			out = *d
+		}
+		return out, err
+	})
+	do := operation{http.MethodPost, in + "apply", "applyDocuments", "Create or update the objects of documents", tag}
+	long(s, s.documents(do), func(ctx context.Context, in *applied, tell func(apply.Step)) (out apply.Decision, err error) {
+		a, err := s.application(ctx, in)
+		if err != nil {
+			return out, err
+		}
+		a.Told = tell
+		d, _, err := a.Perform(ctx)
 		if err == nil {
 			out = *d
 		}
@@ -67,8 +61,15 @@ func (s *service) documents(op operation, do func(context.Context, *applied, *ap
 	})
 }
 
-// decide reads documents and compares them with the cluster.
-func (s *service) decide(ctx context.Context, in *applied) (*apply.Decision, error) {
+// documents describes an operation on documents.
+func (s *service) documents(op operation) huma.Operation {
+	schema := &huma.Schema{Type: huma.TypeString, Description: "documents in YAML, or one in JSON, as in files of objects: https://escher.dev/schemas/v1.json describes each"}
+	return reads(s.described(op), "application/yaml", schema)
+}
+
+// application reads documents to apply. Surplus tasks are stopped if the request says so. Denied: the
+// caller may not change a namespace that they describe.
+func (s *service) application(ctx context.Context, in *applied) (*library.Application, error) {
 	opts := apply.Options{Replace: in.Replace}
 	if in.IfRevision != "" {
 		var err error
@@ -93,9 +94,8 @@ func (s *service) decide(ctx context.Context, in *applied) (*apply.Decision, err
 		}
 	}
 	client, err := s.client(in.Namespace)
-	if err != nil {
-		return nil, err
+	may := func(surplus []string) (bool, error) {
+		return false, types.Errorf(types.Precondition, "replace: %d tasks are no longer described, the first is %s: set replace to stop them, or describe them", len(surplus), surplus[0])
 	}
-	d, _, err := library.Decide(ctx, client, docs, s.cfg.Now(), opts, s.cfg.Voice)
-	return d, err
+	return &library.Application{Client: client, Docs: docs, Options: opts, Now: s.cfg.Now, Voice: s.cfg.Voice, May: may}, err
 }

@@ -2,11 +2,13 @@ package rest_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +35,7 @@ func TestDescribed(t *testing.T) {
 	description.WriteByte('\n')
 	compare(t, "../../docs/openapi.json", description.String())
 
+	generated(t, description.String())
 	within(t, "../../docs/api.md", table(api))
 	within(t, "../../docs/security.md", rightsTable())
 }
@@ -74,6 +77,30 @@ func rightsTable() string {
 		fmt.Fprintf(&b, "| %s | %s |\n", needs, strings.Join(by[needs], " "))
 	}
 	return b.String()
+}
+
+// generated compares the generated client with the description that it was made from, or makes it again.
+func generated(t *testing.T, description string) {
+	t.Helper()
+	const path = "restclient/client.go"
+	mark := fmt.Sprintf("// The SHA-256 of the description is %x.\n", sha256.Sum256([]byte(description)))
+	if !*update {
+		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), mark) {
+			t.Errorf("api/rest/%s is not of this description (%v): go test ./api/rest -run TestDescribed -update", path, err)
+		}
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "tool", "-modfile=tools/oapi.mod", "oapi-codegen", "-generate", "types,client", "-package", "restclient", "docs/openapi.json")
+	cmd.Dir, cmd.Stderr = "../..", os.Stderr
+	text, err := cmd.Output()
+	const head = "DO NOT EDIT.\n"
+	before, after, found := strings.Cut(string(text), head)
+	if err != nil || !found {
+		t.Fatalf("oapi-codegen: %v: %.200s", err, text)
+	}
+	if err := os.WriteFile(path, []byte(before+head+"//\n"+mark+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // table returns the operations as a table, by their tags.

@@ -19,6 +19,12 @@ type describedNamespace struct {
 	Closed  string          `json:"closed,omitempty" doc:"the budget that is used up: nothing can be added"`
 }
 
+// settings is the body of setNamespace.
+type settings struct {
+	manifest.Namespace
+	Name string `json:"name,omitempty" doc:"the namespace, or nothing"`
+}
+
 // use is what a namespace uses of its budgets.
 type use struct {
 	Keys    int64 `json:"keys"`
@@ -37,7 +43,7 @@ func (s *service) namespaces() {
 	const path, tag = "/v1/namespaces/{namespace}", "cluster"
 	add(s, operation{http.MethodGet, path, "getNamespace", "Describe a namespace: its settings, and how much of its budgets it uses", tag}, s.getNamespace)
 	post(s, operation{http.MethodPut, path, "setNamespace", "Set the settings of a namespace; what is left out has the built-in default", tag},
-		func(ctx context.Context, in *InBody, b manifest.Namespace) (out tasksocket.Committed, err error) {
+		func(ctx context.Context, in *InBody, b settings) (out tasksocket.Committed, err error) {
 			if b.Name != "" && b.Name != in.Namespace {
 				return out, types.Errorf(types.Invalid, "name: %q is not %s, whose settings are set: leave it out", types.Cut(b.Name, types.MaxName), in.Namespace)
 			}

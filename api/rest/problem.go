@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -82,6 +83,9 @@ func refuse(_ huma.Context, _ string, v any) (any, error) {
 	if len(m.Errors) > 0 {
 		_, p.Field, _ = strings.Cut(m.Errors[0].Location, ".")
 		p.Detail = p.Field + ": " + m.Errors[0].Message
+		if value, ok := m.Errors[0].Value.(string); ok {
+			p.Detail = fmt.Sprintf("%s: %q: %s", p.Field, types.Cut(value, types.MaxName), m.Errors[0].Message)
+		}
 	}
 	return p, nil
 }

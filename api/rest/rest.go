@@ -73,6 +73,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
 			},
+			OnAddOperation: []huma.AddOpFunc{describeBody},
 		},
 		OpenAPIPath:                  "/openapi",
 		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
@@ -85,6 +86,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.changes, s.follow, s.output, s.inside, s.images, s.administered, s.namespaces} {
 		register()
 	}
+	mux.HandleFunc("GET /docs", docsOf(s.api))
 	mux.ServeMux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		write(w, problemOf(types.Errorf(types.NotFound, "%s %s: there is no such operation: /openapi.json lists all", r.Method, types.Cut(r.URL.Path, 200))))
 	})
@@ -179,12 +181,25 @@ func post[I, T, B any, P interface {
 
 // body returns a described operation with a body, which has the fields of B.
 func body[B any](s *service, op operation) huma.Operation {
-	described := s.described(op)
-	described.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-		"application/json": {Schema: s.schema(reflect.TypeFor[B]())},
-	}}
-	described.SkipValidateBody = true
-	return described
+	return reads(s.described(op), "application/json", s.schema(reflect.TypeFor[B]()))
+}
+
+// bodyOf is the metadata of an operation with the content of its body.
+const bodyOf = "body"
+
+// reads returns an operation with a raw body of a media type and a schema.
+func reads(op huma.Operation, media string, schema *huma.Schema) huma.Operation {
+	op.RequestBody = &huma.RequestBody{Required: true}
+	op.Metadata = map[string]any{bodyOf: map[string]*huma.MediaType{media: {Schema: schema}}}
+	op.SkipValidateBody = true
+	return op
+}
+
+// describeBody describes the body of an operation: huma calls a raw one binary.
+func describeBody(_ *huma.OpenAPI, op *huma.Operation) {
+	if content, ok := op.Metadata[bodyOf].(map[string]*huma.MediaType); ok {
+		op.RequestBody.Content = content
+	}
 }
 
 // described returns the operation as OpenAPI has it.

@@ -136,6 +136,17 @@ func measure(p *packages.Package) size {
 	return s
 }
 
+// generatedFiles returns the names of the generated files of a package.
+func generatedFiles(p *packages.Package) map[string]bool {
+	names := make(map[string]bool)
+	for _, f := range p.Syntax {
+		if ast.IsGenerated(f) {
+			names[p.Fset.Position(f.Package).Filename] = true
+		}
+	}
+	return names
+}
+
 // uses returns, for each file of a package, the files that declare the types, functions, methods,
 // fields, constants and variables of the package that it uses.
 func uses(p *packages.Package) map[string][]string {
@@ -271,9 +282,10 @@ func TestHouse(t *testing.T) {
 			t.Error(w)
 		}
 		delete(most, name)
+		generated := generatedFiles(p)
 		for _, n := range p.Types.Scope().Names() {
 			o := p.Types.Scope().Lookup(n)
-			if tn, ok := o.(*types.TypeName); ok && o.Exported() && !tn.IsAlias() && types.IsInterface(o.Type()) {
+			if tn, ok := o.(*types.TypeName); ok && o.Exported() && !tn.IsAlias() && types.IsInterface(o.Type()) && !generated[p.Fset.Position(o.Pos()).Filename] {
 				interfaces++
 			}
 		}

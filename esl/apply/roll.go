@@ -17,12 +17,14 @@ import (
 
 // Step is a finished step of an update: a task was replaced, added or removed.
 type Step struct {
-	Job   string
-	Index int
+	Job   string `json:"job"`
+	Index int    `json:"index"`
 	// Former is the id of the task that ended, empty if there was none; Task is that of the new one.
-	Former, Task string
+	Former string `json:"former,omitempty"`
+	Task   string `json:"task,omitempty"`
 	// Done of Of replacements are done; 0 of an addition or removal.
-	Done, Of int
+	Done int `json:"done,omitempty"`
+	Of   int `json:"of,omitempty"`
 }
 
 // String says what was done.

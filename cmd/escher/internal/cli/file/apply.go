@@ -2,7 +2,6 @@
 package file
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/scheduler/explain"
@@ -75,30 +73,31 @@ func NewApply(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			done := sync.OnceFunc(f.Progress("applying"))
-			p := performer{client: client, docs: docs, opts: opts}
-			p.send = sync.OnceValue(func() error {
+			a := library.Application{Client: client, Docs: docs, Options: opts, Now: time.Now, Voice: howto.Say}
+			a.Send = sync.OnceValue(func() error {
 				done() // It has a progress of its own.
 				return workdirs.Send(ctx, f)
 			})
-			p.told = func(s apply.Step) {
+			a.Told = func(s apply.Step) {
 				done()
 				f.Tell("%s", s)
 			}
-			p.may = func(surplus []string) (bool, error) {
+			a.May = func(surplus []string) (bool, error) {
 				if _, _, terminal := f.TerminalSize(f.In); !terminal {
 					return false, nil
 				}
 				done()
 				return f.Ask(fmt.Sprintf("Stop %s, which the file no longer describes?", words.List(surplus, 3)))
 			}
-			d, placed, err := p.perform(ctx)
+			d, view, err := a.Perform(ctx)
 			done()
 			if err != nil {
-				if p.updates && ctx.Err() != nil {
+				if d != nil && updates(d) && ctx.Err() != nil {
 					f.ProgressLine("%s", err)
 				}
 				return err
 			}
+			placed, _ := placements(view, client.Namespace(), d.Changes, time.Now(), explain.Impossible) // without a prediction there is no warning
 			if n, example := impossible(placed); n > 0 {
 				f.Tell("warning: %d of the tasks can never run on the nodes that there are: %s: add nodes, or change the file and apply it with --replace", n, strings.TrimSuffix(example, "."))
 			}
@@ -111,62 +110,9 @@ func NewApply(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// maxDecisions bounds how often apply decides again after a concurrent change.
-const maxDecisions = 5
-
-// performer decides and commits.
-type performer struct {
-	client *controlplane.Client
-	docs   []manifest.Document
-	opts   apply.Options
-	// send sends the directories of the tasks, before any is launched.
-	send func() error
-	// told hears of the steps of updates.
-	told func(apply.Step)
-	// may reports whether surplus tasks may be stopped.
-	may func(surplus []string) (bool, error)
-	// updates reports whether the last decision updates jobs, which takes time.
-	updates bool
-}
-
-// perform decides and commits, and says which tasks can never run. After a concurrent change, such as
-// another apply of the same file, it decides again, unless the revision to go by is given.
-func (p *performer) perform(ctx context.Context) (*apply.Decision, []placementRow, error) {
-	for try := 1; ; try++ {
-		d, view, err := library.Decide(ctx, p.client, p.docs, time.Now(), p.opts, howto.Say)
-		if err != nil {
-			return nil, nil, err
-		}
-		if surplus := d.Surplus(); len(surplus) > 0 {
-			if p.opts.Replace, err = p.may(surplus); err != nil {
-				return nil, nil, err
-			}
-			if p.opts.Replace {
-				continue
-			}
-		}
-		if launches(d) && d.Blocked() == nil {
-			if err := p.send(); err != nil {
-				return nil, nil, err
-			}
-		}
-		d.Told, p.updates = p.told, slices.ContainsFunc(d.Changes, func(c apply.Change) bool { return c.Action == apply.Update })
-		err = d.Perform(ctx, p.client)
-		if !types.Is(err, types.Conflict) || p.opts.If.Revision != 0 || try == maxDecisions {
-			if err != nil {
-				return nil, nil, err
-			}
-			placed, _ := placements(view, p.client.Namespace(), d.Changes, time.Now(), explain.Impossible) // without a prediction there is no warning
-			return d, placed, nil
-		}
-	}
-}
-
-// launches reports whether a decision launches tasks.
-func launches(d *apply.Decision) bool {
-	return slices.ContainsFunc(d.Changes, func(c apply.Change) bool {
-		return c.Action == apply.Launch || c.Action == apply.Replace || c.Action == apply.Update
-	})
+// updates reports whether a decision updates jobs, which takes time.
+func updates(d *apply.Decision) bool {
+	return slices.ContainsFunc(d.Changes, func(c apply.Change) bool { return c.Action == apply.Update })
 }
 
 // changeRow is a row of a list of changes.
