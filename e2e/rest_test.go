@@ -57,7 +57,7 @@ func (c *cluster) events(header string) (text string) {
 // lists the images of its node, by the HTTP API alone.
 func (c *cluster) inside(file string) {
 	c.t.Helper()
-	c.ask("/namespaces/default/tasks", "-H", "Content-Type: application/json", "-d", fmt.Sprintf(`{"tasks": [{"id": "box", "spec": {"image": %q, "command": ["/bin/program", "tick"]}}]}`, image))
+	c.ask("/namespaces/default/tasks", "-H", "Content-Type: application/json", "-d", fmt.Sprintf(`{"tasks": [{"id": "box", "spec": {"image": %q, "command": ["/bin/program", "tick", "/done", "0"]}}]}`, image))
 	c.ask("/namespaces/default/wait?until=running&timeout=2m&id=box")
 	if got := fmt.Sprint(c.ask("/namespaces/default/tasks/box/events")["items"]); !strings.Contains(got, "started") {
 		c.t.Errorf("events: %s", got)

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -39,18 +40,20 @@ func (s *service) nodes() nodeapi.Dialer {
 // attempt finds an attempt; the caller closes the client. NotFound: there is none. Precondition: the
 // task has not begun.
 func (s *service) attempt(ctx context.Context, in *OnAttempt) (*attempt, error) {
-	at := &attempt{ns: in.Namespace, id: in.ID, number: in.Attempt}
-	node := in.Node
-	if node == "" {
-		var err error
-		if node, err = s.locate(ctx, at); err != nil {
-			return nil, err
-		}
-	} else if in.Attempt == 0 {
-		return nil, types.Errorf(types.Invalid, "attempt: is missing, and node is given: give both, or none")
+	if err := cmp.Or(types.ValidateName("namespace", in.Namespace), types.ValidateName("id", in.ID)); err != nil {
+		return nil, err // they become a part of a path
 	}
-	var err error
-	at.Client, err = s.nodes().Dial(ctx, node)
+	at := &attempt{ns: in.Namespace, id: in.ID, number: in.Attempt}
+	node, err := in.Node, error(nil)
+	switch {
+	case node == "":
+		node, err = s.locate(ctx, at)
+	case in.Attempt == 0:
+		err = types.Errorf(types.Invalid, "attempt: is missing, and node is given: give both, or none")
+	}
+	if err == nil {
+		at.Client, err = s.nodes().Dial(ctx, node)
+	}
 	return at, err
 }
 

@@ -67,7 +67,8 @@ func (s *service) documents(op operation) huma.Operation {
 	return reads(s.described(op), "application/yaml", schema)
 }
 
-// application reads documents to apply. Surplus tasks are stopped if the request says so.
+// application reads documents to apply. Surplus tasks are stopped if the request says so. Denied: the
+// caller may not change a namespace that they describe.
 func (s *service) application(ctx context.Context, in *applied) (*library.Application, error) {
 	opts := apply.Options{Replace: in.Replace}
 	if in.IfRevision != "" {

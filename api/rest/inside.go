@@ -44,7 +44,7 @@ func (s *service) inside() {
 	socket(s, operation{http.MethodGet, path + "ports/{port}", "forwardPort", "Connect to a port of a task, by a WebSocket", tag},
 		func(in *struct {
 			OnAttempt
-			Port string `path:"port" maxLength:"5" doc:"the port at the node of the task"`
+			Port string `path:"port" pattern:"^[1-9][0-9]{0,4}$" doc:"the port at the node of the task"`
 		}, at *attempt,
 		) string {
 			return nodeapi.Path("ports", at.ns, at.id, at.number) + "/" + in.Port

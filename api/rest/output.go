@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"reflect"
@@ -57,7 +58,7 @@ func (s *service) output() {
 	const path, tag = "/v1/namespaces/{namespace}/tasks/{id}/", "containers"
 	add(s, operation{http.MethodGet, path + "attempts", "listAttempts", "List the attempts of a task whose output nodes keep", tag},
 		func(ctx context.Context, in *ByID) (logged, error) {
-			if err := types.ValidateName("id", in.ID); err != nil {
+			if err := cmp.Or(types.ValidateName("namespace", in.Namespace), types.ValidateName("id", in.ID)); err != nil {
 				return logged{}, err
 			}
 			all, away, err := s.nodes().Logged(ctx, in.Namespace, in.ID)
