@@ -227,7 +227,7 @@ func (g *Group) CheckDomains() error {
 				len(g.Tasks), within, c.kind, c.atMost, c.in, within, most))
 		}
 	}
-	return Join(errs)
+	return Join(errs...)
 }
 
 // MostTasks returns how many tasks of the job the nodes of the group hold at most, and the policy that
@@ -272,7 +272,7 @@ func mostDomains(nodes map[string]*types.Node, in, within Domain) (most int, kno
 }
 
 // Join makes one Invalid error of several; nil of none.
-func Join(errs []error) error {
+func Join(errs ...error) error {
 	err := errors.Join(errs...)
 	if err == nil {
 		return nil

@@ -192,14 +192,14 @@ func (g *Group) Apply(policies []Policy) error {
 		g.later(i, g.last[last:])
 	}
 	errs = append(errs, g.conflicts()...)
-	if err := Join(errs); err != nil {
+	if err := Join(errs...); err != nil {
 		return err
 	}
 	g.setPeers() // before Finally and Lastly count all requests
 	for _, f := range slices.Concat(g.finally, g.last) {
 		errs = append(errs, f())
 	}
-	return Join(errs)
+	return Join(errs...)
 }
 
 // later calls functions on behalf of the i-th policy, and puts its name in their errors.

@@ -23,15 +23,9 @@ func (Loss) Choices() []string { return []string{string(Fail), string(Restart), 
 
 // Check returns the errors of the value and of the number of restarts.
 func (l Loss) Check(restarts int) (errs []error) {
-	if l != "" && !slices.Contains(l.Choices(), string(l)) {
-		errs = append(errs, Invalid("onLoss: %q is unknown: use %s", string(l), strings.Join(l.Choices(), ", ")))
-	}
-	if restarts < 0 {
-		errs = append(errs, Invalid("restarts: %d is negative: give how often a task may fail, or leave it out for 3", restarts))
-	}
-	if restarts > 0 && l != Restart && l != Alone {
-		errs = append(errs, Invalid("restarts: %d are allowed, and onLoss has all of them fail with the first: add onLoss: restart, or alone, or leave it out", restarts))
-	}
+	errs = append(errs, InvalidIf(l != "" && !slices.Contains(l.Choices(), string(l)), "onLoss: %q is unknown: use %s", string(l), strings.Join(l.Choices(), ", ")))
+	errs = append(errs, InvalidIf(restarts < 0, "restarts: %d is negative: give how often a task may fail, or leave it out for 3", restarts))
+	errs = append(errs, InvalidIf(restarts > 0 && l != Restart && l != Alone, "restarts: %d are allowed, and onLoss has all of them fail with the first: add onLoss: restart, or alone, or leave it out", restarts))
 	return errs
 }
 

@@ -60,22 +60,16 @@ func (After) Describe() esl.Description {
 // Validate checks the parameters without the tasks.
 func (p After) Validate() error {
 	var errs []error
-	if p.Each && len(p.Jobs) == 0 {
-		errs = append(errs, esl.Invalid("each: is about jobs, and there are none: name them, or leave it out"))
-	}
-	if len(p.Tasks) == 0 && len(p.Jobs) == 0 {
-		errs = append(errs, esl.Invalid("tasks: nothing comes after anything: give {later: [earlier]}, or jobs"))
-	}
-	if p.OnFailure != "" && !slices.Contains(p.OnFailure.Choices(), string(p.OnFailure)) {
-		errs = append(errs, esl.Invalid("onFailure: %q is unknown: use fail or run", string(p.OnFailure)))
-	}
+	errs = append(errs, esl.InvalidIf(p.Each && len(p.Jobs) == 0, "each: is about jobs, and there are none: name them, or leave it out"))
+	errs = append(errs, esl.InvalidIf(len(p.Tasks) == 0 && len(p.Jobs) == 0, "tasks: nothing comes after anything: give {later: [earlier]}, or jobs"))
+	errs = append(errs, esl.InvalidIf(p.OnFailure != "" && !slices.Contains(p.OnFailure.Choices(), string(p.OnFailure)), "onFailure: %q is unknown: use fail or run", string(p.OnFailure)))
 	for i, id := range p.Jobs {
 		errs = append(errs, types.ValidateName("jobs["+strconv.Itoa(i)+"]", id))
 	}
 	if round := p.cycle(); len(round) > 0 {
 		errs = append(errs, esl.Invalid("tasks: %s come after one another in a circle: drop one of them", strings.Join(round, ", ")))
 	}
-	return esl.Join(errs)
+	return esl.Join(errs...)
 }
 
 // Apply makes each task request the resources of its gates.
@@ -92,7 +86,7 @@ func (p After) Apply(g *esl.Group) error {
 			}
 		}
 	}
-	if err := esl.Join(errs); err != nil {
+	if err := esl.Join(errs...); err != nil {
 		return err
 	}
 	if len(p.gates()) > 0 {

@@ -37,18 +37,14 @@ func (Barrier) Describe() esl.Description {
 // Validate checks the parameters without the tasks.
 func (p Barrier) Validate() error {
 	var errs []error
-	if len(p.Tasks) == 0 {
-		errs = append(errs, esl.Invalid("tasks: is empty: name at least one task"))
-	}
-	if p.Count < 0 {
-		errs = append(errs, esl.Invalid("count: %d is negative: give how many of the tasks must be there, or leave it out for all", p.Count))
-	}
+	errs = append(errs, esl.InvalidIf(len(p.Tasks) == 0, "tasks: is empty: name at least one task"))
+	errs = append(errs, esl.InvalidIf(p.Count < 0, "count: %d is negative: give how many of the tasks must be there, or leave it out for all", p.Count))
 	switch p.When {
 	case "", types.WhenBound, types.WhenRunning, types.WhenHealthy, types.WhenSucceeded:
 	default:
 		errs = append(errs, esl.Invalid("when: %q is unknown: use bound, running, healthy or succeeded", string(p.When)))
 	}
-	return esl.Join(errs)
+	return esl.Join(errs...)
 }
 
 // Apply makes all others request the resource of the gate.
@@ -64,13 +60,9 @@ func (p Barrier) Apply(g *esl.Group) error {
 			first[at] = true
 		}
 	}
-	if p.Count > len(first) && len(first) > 0 {
-		errs = append(errs, esl.Invalid("count: %d of the tasks are to be there first, and there are %d: give at most that many", p.Count, len(first)))
-	}
-	if len(first) == len(g.Tasks) {
-		errs = append(errs, esl.Invalid("tasks: all %d tasks of the job are to be there first, and none is left to wait: name fewer", len(first)))
-	}
-	if err := esl.Join(errs); err != nil {
+	errs = append(errs, esl.InvalidIf(p.Count > len(first) && len(first) > 0, "count: %d of the tasks are to be there first, and there are %d: give at most that many", p.Count, len(first)))
+	errs = append(errs, esl.InvalidIf(len(first) == len(g.Tasks), "tasks: all %d tasks of the job are to be there first, and none is left to wait: name fewer", len(first)))
+	if err := esl.Join(errs...); err != nil {
 		return err
 	}
 	g.InTurn()

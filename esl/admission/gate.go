@@ -116,8 +116,7 @@ func anyNodeLarge(s *esl.State, requests types.Requests) bool {
 // open returns the change that creates the gate, which ends with its job. Its capacity stores when
 // that was, because only its own task requests it.
 func (g *gate) open(now time.Time) controlplane.Resource {
-	at := types.Quantity(max(now.Unix(), 1)) * esl.One
-	return controlplane.Resource{Name: g.name, Capacity: at, Where: controlplane.InCluster(), Options: esl.OfJob(g.job)}
+	return controlplane.Resource{Name: g.name, Capacity: esl.Stamp(now), Where: controlplane.InCluster(), Options: esl.OfJob(g.job)}
 }
 
 // close returns the change that removes the gate.

@@ -2,13 +2,13 @@ package admission
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -124,6 +124,14 @@ func merged(fresh, again []unit) []unit {
 	return append(append(out, fresh...), again...)
 }
 
+// open returns the changes that create the gates of a unit.
+func (u unit) open(now time.Time) (sets []controlplane.Resource) {
+	for i := range u {
+		sets = append(sets, u[i].open(now))
+	}
+	return sets
+}
+
 func (u unit) priority() int { return int(u[0].task.Info.V.Order()) }
 
 // since is the revision since which the unit waits.
@@ -157,7 +165,7 @@ func closeIdle(s *esl.State, l gates) (closed []controlplane.Resource, again tim
 
 // entered is when a task was admitted, or came back to wait.
 func (g *gate) entered() time.Time {
-	at := time.Unix(int64(g.pool.Capacity()/esl.One), 0)
+	at := esl.Stamped(g.pool.Capacity())
 	if v := g.task.Status.V; v != nil {
 		for _, then := range []int64{v.Bound, v.Full().Retry} {
 			if t := time.Unix(0, then); t.After(at) {
@@ -200,22 +208,22 @@ func take(line []unit, room, most int) (gates unit, left []unit) {
 	return line[0][:most], append([]unit{line[0][most:]}, line[1:]...)
 }
 
-// whyOutside says why a task that waits only for its gate is not in line; "" if it waits for
-// something else.
-func whyOutside(s *esl.State, all []gate, t *cluster.Task, most int) string {
+// whyOutside says why a task that waits only for its gate is not in the line of a queue; nothing if it
+// waits for something else.
+func whyOutside(s *esl.State, queue string, all []gate, t *cluster.Task, most int) why.Reason {
 	i := slices.IndexFunc(all, func(g gate) bool { return g.task.ID == t.ID })
 	if i < 0 || !all[i].closed() || t.Info.V.Stop != nil || !taskset.Ready(s, t.Info.V, all[i].after) {
-		return ""
+		return why.Reason{}
 	}
 	if !fitsSomeNode(s, t.Info.V) {
-		return "does not let it in: no node that takes tasks is large enough for it"
+		return why.Say(why.Order, "%s does not let it in: no node that takes tasks is large enough for it", queue)
 	}
 	together := 0
 	for _, g := range all {
 		together += taskset.BoolInt(g.whole() == all[i].whole())
 	}
 	if most > 0 && together > most {
-		return fmt.Sprintf("lets in %d at once, and its gang has %d members: it never lets them in", most, together)
+		return why.Say(why.Order, "%s lets in %d at once, and its gang has %d members: it never lets them in", queue, most, together)
 	}
-	return "lets in its gang as a whole, and not all of that can be let in yet"
+	return why.Say(why.Order, "%s lets in its gang as a whole, and not all of that can be let in yet", queue)
 }

@@ -27,7 +27,7 @@ func isOpen(s *esl.State, name string) bool {
 // opened returns the change that opens an opening until the job ends. Its capacity stores when that
 // was, in Unix seconds, because no task requests more than one.
 func opened(s *esl.State, name string) controlplane.Resource {
-	return controlplane.Resource{Name: name, Capacity: types.Quantity(max(s.Now.Unix(), 1)) * esl.One, Where: controlplane.OnEvery(), Options: esl.OfJob(s.Job)}
+	return controlplane.Resource{Name: name, Capacity: esl.Stamp(s.Now), Where: controlplane.OnEvery(), Options: esl.OfJob(s.Job)}
 }
 
 // taskNames returns the names of the tasks of a group, with their indices.

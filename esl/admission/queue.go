@@ -48,26 +48,16 @@ func (Queue) Describe() esl.Description {
 }
 
 // Apply refuses: jobs take part by Use.
-func (Queue) Apply(*esl.Group) error {
-	return esl.Invalid("queue is shared: declare it under an id, and have jobs use it by that name")
-}
+func (Queue) Apply(*esl.Group) error { return esl.SharedOnly("queue") }
 
 // Validate checks the parameters.
 func (p Queue) Validate() error {
-	var errs []error
-	if p.Limit < 0 || p.Limit > maxLimit {
-		errs = append(errs, esl.Invalid("limit: %d is out of range: give from 1 to %d, or leave it out for any number", p.Limit, maxLimit))
-	}
-	if p.Rate < 0 || p.Rate > maxLimit {
-		errs = append(errs, esl.Invalid("rate: %d is out of range: give from 1 to %d, or leave it out for any number", p.Rate, maxLimit))
-	}
-	if p.Per < 0 {
-		errs = append(errs, esl.Invalid("per: %s is negative: give a time, or leave it out for 1s", time.Duration(p.Per)))
-	}
-	if p.Per > 0 && p.Rate == 0 {
-		errs = append(errs, esl.Invalid("per: there is no rate: say how many begin within %s, or leave per out", time.Duration(p.Per)))
-	}
-	return esl.Join(errs)
+	return esl.Join(
+		esl.InvalidIf(p.Limit < 0 || p.Limit > maxLimit, "limit: %d is out of range: give from 1 to %d, or leave it out for any number", p.Limit, maxLimit),
+		esl.InvalidIf(p.Rate < 0 || p.Rate > maxLimit, "rate: %d is out of range: give from 1 to %d, or leave it out for any number", p.Rate, maxLimit),
+		esl.InvalidIf(p.Per < 0, "per: %s is negative: give a time, or leave it out for 1s", time.Duration(p.Per)),
+		esl.InvalidIf(p.Per > 0 && p.Rate == 0, "per: there is no rate: say how many begin within %s, or leave per out", time.Duration(p.Per)),
+	)
 }
 
 // maxLimit is the largest limit.
@@ -119,9 +109,7 @@ func (p Queue) Next(s *esl.State) esl.Plan {
 		if in, l.waiting = take(l.waiting, room, s.MaxChanges()-len(opened)); len(in) == 0 {
 			break
 		}
-		for _, g := range in {
-			opened = append(opened, g.open(s.Now))
-		}
+		opened = append(opened, in.open(s.Now)...)
 		room -= len(in)
 	}
 	reason := "admit " + words.Count(len(opened), "task")
@@ -210,8 +198,8 @@ func (p Queue) WhyUsed(s *esl.State, u esl.Use, task string) why.Reason {
 	} else if ok {
 		return why.Say(why.Order, "queue %s lets %d begin in %s; %d are before it", u.Name, p.Rate, p.per(), n)
 	}
-	if text := whyOutside(s, l.all, t, p.Rate); text != "" {
-		return why.Say(why.Order, "queue %s %s", u.Name, text)
+	if reason := whyOutside(s, "queue "+u.Name, l.all, t, p.Rate); !reason.IsZero() {
+		return reason
 	}
 	if pool := s.Pool(s.Own("")); pool != nil && pool.Free() < esl.One {
 		return why.Say(why.Budget, "queue %s has all of its %d in use", u.Name, p.Limit)

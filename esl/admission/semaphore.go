@@ -45,9 +45,7 @@ func (Semaphore) Describe() esl.Description {
 }
 
 // Apply refuses: jobs take part by Use.
-func (Semaphore) Apply(*esl.Group) error {
-	return esl.Invalid("name: a semaphore is shared: declare it under a name of its own, and have the job use it by that name")
-}
+func (Semaphore) Apply(*esl.Group) error { return esl.SharedOnly("a semaphore") }
 
 // Validate checks the limit.
 func (p Semaphore) Validate() error {

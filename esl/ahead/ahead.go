@@ -1,6 +1,7 @@
 package ahead
 
 import (
+	"slices"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -50,12 +51,9 @@ const lastYear = 2200
 // Validate checks the parameters.
 func (p ReserveAhead) Validate() error {
 	_, _, err := p.window()
-	errs := []error{err}
-	if p.For <= 0 || time.Duration(p.For) > types.MaxDuration {
-		errs = append(errs, esl.Invalid("for: %s is out of range: give more than 0 and up to %s", time.Duration(p.For), types.MaxDuration))
-	}
 	r := p.reservation("", nil, time.Time{})
-	return esl.Join(append(errs, r.Validate()))
+	return esl.Join(err, r.Validate(),
+		esl.InvalidIf(p.For <= 0 || time.Duration(p.For) > types.MaxDuration, "for: %s is out of range: give more than 0 and up to %s", time.Duration(p.For), types.MaxDuration))
 }
 
 // reservation returns the reservation, which collects on the given nodes until at, and waits for a gate.
@@ -76,11 +74,7 @@ func (p ReserveAhead) reservation(gate string, on []string, at time.Time) types.
 
 // Declare returns the closed gate.
 func (p ReserveAhead) Declare(id string) ([]controlplane.Resource, error) {
-	return []controlplane.Resource{gate(esl.OwnName(id, p.Kind(), ""), 0)}, p.Validate()
-}
-
-func gate(name string, capacity types.Quantity) controlplane.Resource {
-	return controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
+	return []controlplane.Resource{{Name: esl.OwnName(id, p.Kind(), ""), Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}}, p.Validate()
 }
 
 // ClusterScoped is set: its nodes are lost, and others join.
@@ -110,7 +104,7 @@ func (p ReserveAhead) Next(s *esl.State) esl.Plan {
 	case !there && r != nil && r.Grant.V != nil:
 		return esl.Plan{RequeueAfter: s.Now.Add(time.Second), Idle: "its former reservation is being released"}
 	case !there:
-		on := p.nodes(s, at)
+		on := soonest(s, p.reservation("", nil, at).Bundles, at)
 		if on == nil {
 			return esl.Plan{RequeueAfter: s.Now.Add(again), Idle: "no node is large enough for one of the bundles"}
 		}
@@ -119,8 +113,8 @@ func (p ReserveAhead) Next(s *esl.State) esl.Plan {
 		return esl.Plan{Reserve: []controlplane.Reservation{{ID: s.ID, Reservation: made}}, Reason: "it collects until " + at.UTC().Format(time.RFC3339)}
 	}
 	open := types.Quantity(taskset.BoolInt(!s.Now.Before(at))) * esl.One
-	if pool := s.Pool(s.Own("")); pool == nil || pool.Capacity() != open {
-		return esl.Plan{Set: []controlplane.Resource{gate(s.Own(""), open)}, Reason: "its time has come", RequeueAfter: end}
+	if !s.HasInCluster("", open) {
+		return esl.Plan{Set: []controlplane.Resource{s.InCluster("", open)}, Reason: "its time has come", RequeueAfter: end}
 	}
 	if s.Now.Before(at) {
 		return esl.Plan{RequeueAfter: at, Idle: "its time has not come"}
@@ -134,78 +128,7 @@ func (p ReserveAhead) outdated(s *esl.State, r *cluster.Reservation, at time.Tim
 	if taskset.Granted(r) || r.Info.V.Collect == nil {
 		return false
 	}
-	for _, name := range r.Info.V.Collect.On {
-		if n := s.View.Nodes[name]; n == nil || !n.Eligible() {
-			return true
-		}
-	}
-	wants := p.reservation(s.Own(""), nil, at)
-	return r.Info.V.Collect.LendUntil != at.UnixNano() || taskset.BundlesText(s, r.Info.V.Bundles) != taskset.BundlesText(s, wants.Bundles)
-}
-
-// A candidate is a node at three times: now, when all tasks have ended that end before the reservation
-// begins, and when all have. late is how many end later, as far as is known.
-type candidate struct {
-	rooms [3]*esl.Room
-	late  int
-}
-
-// nodes returns a node for each bundle, on which it fits the soonest; nil if there is none for one of them.
-func (p ReserveAhead) nodes(s *esl.State, at time.Time) (on []string) {
-	var all []candidate
-	for _, room := range s.Rooms() {
-		c := candidate{rooms: [3]*esl.Room{room.Clone(), room.Clone(), room.Clone()}}
-		for _, b := range room.Node.Bindings {
-			if b.Info.V == nil {
-				continue
-			}
-			holds := own(b)
-			c.rooms[2].Return(holds)
-			if b.Info.V.MaxRun > 0 && b.Info.V.Bound+int64(b.Info.V.MaxRun) <= at.UnixNano() {
-				c.rooms[1].Return(holds)
-			} else {
-				c.late++
-			}
-		}
-		all = append(all, c)
-	}
-	for _, b := range p.Bundles {
-		one := b.Bundle()
-		needs := s.View.BundleNeeds(s.Namespace, one.Requests, one.Devices...)
-		best, when := -1, 0
-		for i := range all {
-			if one.Node != "" && all[i].rooms[0].Node.Name != one.Node {
-				continue
-			}
-			if t := all[i].fits(needs); t < len(all[i].rooms) && (best < 0 || t < when || t == when && t == 2 && all[i].late < all[best].late) {
-				best, when = i, t
-			}
-		}
-		if best < 0 {
-			return nil
-		}
-		for _, room := range all[best].rooms {
-			room.Take(needs)
-		}
-		on = append(on, all[best].rooms[0].Node.Name)
-	}
-	return on
-}
-
-// fits returns the first of the times at which needs fit.
-func (c *candidate) fits(needs []cluster.Need) (t int) {
-	for t < len(c.rooms) && !c.rooms[t].Fits(needs) {
-		t++
-	}
-	return t
-}
-
-// own returns what the end of an attempt frees on its node: not what a reservation keeps.
-func own(b *cluster.Binding) (out []types.Holding) {
-	for _, h := range b.Info.V.Holds {
-		if !h.Cluster && !h.Resource.Scoped() {
-			out = append(out, h)
-		}
-	}
-	return out
+	wants, collects := p.reservation(s.Own(""), nil, at), r.Info.V.Collect
+	return taskset.AnyLost(s, slices.Values(collects.On)) || collects.LendUntil != at.UnixNano() ||
+		taskset.BundlesText(s, r.Info.V.Bundles) != taskset.BundlesText(s, wants.Bundles)
 }

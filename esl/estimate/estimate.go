@@ -3,7 +3,6 @@ package estimate
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
@@ -29,13 +28,6 @@ type Estimate struct {
 	Runs int `json:"runs,omitempty" desc:"from how many runs on; 3 if it is left out" zero:"would be an estimate without runs: leave it out for 3" max:"1000"`
 }
 
-const (
-	defaultPart   = "p99"
-	defaultMargin = "15%"
-	defaultRuns   = 3
-	maxRuns       = 1000
-)
-
 // Kind returns estimate.
 func (Estimate) Kind() string { return "estimate" }
 
@@ -51,32 +43,17 @@ func (Estimate) Describe() esl.Description {
 	}}}
 }
 
-// parse reads the value of the flag.
-func parse(text string) (esl.Parameters, error) {
-	p := make(esl.Parameters)
-	for one := range strings.SplitSeq(text, ",") {
-		name, part, _ := strings.Cut(one, "=")
-		if _, twice := p[name]; twice || name != "memory" && name != "cpu" {
-			return nil, esl.Invalid("estimate: %q is neither memory nor cpu, or is there twice: write memory, cpu, or memory=p99,cpu=p95", one)
-		}
-		p[name] = cmp.Or(part, defaultPart)
-	}
-	return p, nil
-}
-
 // Validate checks the values.
 func (p Estimate) Validate() error {
 	_, memory := quantile("memory", cmp.Or(p.Memory, defaultPart))
 	_, cpu := quantile("cpu", cmp.Or(p.CPU, defaultPart))
 	_, margin := percent(p.margin())
-	errs := []error{memory, cpu, margin}
-	if p.Runs < 0 || p.Runs > maxRuns {
-		errs = append(errs, esl.Invalid("runs: %d is not within 1 and %d: change it, or leave it out for %d", p.Runs, maxRuns, defaultRuns))
-	}
-	return esl.Join(errs)
+	return esl.Join(memory, cpu, margin, esl.InvalidIf(p.Runs < 0 || p.Runs > 1000, "runs: %d is not within 1 and 1000: change it, or leave it out for 3", p.Runs))
 }
 
-func (p Estimate) margin() string { return cmp.Or(p.Margin, defaultMargin) }
+func (p Estimate) margin() string { return cmp.Or(p.Margin, "15%") }
+
+func (p Estimate) runs() int { return cmp.Or(p.Runs, 3) }
 
 // NeedsHistory returns true: the requests follow from past runs.
 func (Estimate) NeedsHistory() bool { return true }
@@ -91,21 +68,8 @@ func (p Estimate) parts() map[types.ResourceID]string {
 }
 
 // of returns the estimate of a resource; 0 if there are too few runs, or it is not to be estimated.
-func (p Estimate) of(h *types.History, id types.ResourceID, part string) types.Quantity {
-	if h == nil || part == "" {
-		return 0
-	}
-	runs, least := h.Memory, leastMemory
-	if id == types.CPU {
-		runs, least = h.CPU, leastCPU
-	}
-	// One that runs once a week reaches its number, too: it counts half each time.
-	if h.Runs < int64(cmp.Or(p.Runs, defaultRuns)) || len(runs) == 0 {
-		return 0
-	}
-	q, _ := quantile("", part)
-	margin, _ := percent(p.margin())
-	return max(least, more(runs.Quantile(q), 1+margin))
+func (p Estimate) of(h *types.History, id types.ResourceID) types.Quantity {
+	return estimated(h, id, p.parts()[id], p.margin(), p.runs())
 }
 
 // Apply replaces requests by estimates.
@@ -114,9 +78,9 @@ func (p Estimate) Apply(g *esl.Group) error {
 		return err
 	}
 	for i := range g.Tasks {
-		for id, part := range p.parts() {
+		for id := range p.parts() {
 			t := &g.Tasks[i]
-			if q := allowed(t, id, p.of(g.History(i), id, part)); q > 0 {
+			if q := allowed(t, id, p.of(g.History(i), id)); q > 0 {
 				t.Task.Requests = with(t.Task.Requests, string(id), q)
 			}
 		}
@@ -138,8 +102,8 @@ func (p Estimate) Next(s *esl.State) esl.Plan {
 
 // Why tells what a task requests after it used up its memory.
 func (p Estimate) Why(s *esl.State, task string) why.Reason {
-	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: task})
-	if t == nil || t.Info.V == nil || t.Status.V == nil || t.Status.V.Cause != types.CauseMemory || t.Phase() != types.Pending {
+	t, ok := taskset.Waits(s, task)
+	if !ok || t.Status.V == nil || t.Status.V.Cause != types.CauseMemory {
 		return why.Reason{}
 	}
 	return why.Say(why.Order, "estimate: it used up %s of memory, and requests %s now",
@@ -155,10 +119,10 @@ func (p Estimate) Origin(s *esl.State, t *cluster.Task) []string {
 			continue
 		}
 		h, has := s.History(t), t.Info.V.Requests.Get(string(id)).Format(id)
-		if q := p.of(h, id, part); q > 0 {
+		if q := p.of(h, id); q > 0 {
 			out = append(out, fmt.Sprintf("%s %s: as of the submission%s; now %s of %d past runs and %s is %s", id, has, since(t, id), part, h.Runs, p.margin(), q.Format(id)))
 		} else {
-			out = append(out, fmt.Sprintf("%s %s: as declared; %d of %d past runs are known", id, has, runs(h), cmp.Or(p.Runs, defaultRuns)))
+			out = append(out, fmt.Sprintf("%s %s: as declared; %d of %d past runs are known", id, has, runs(h), p.runs()))
 		}
 	}
 	return out

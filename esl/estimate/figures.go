@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -18,9 +19,43 @@ const (
 	// leastMemory and leastCPU are the least estimates.
 	leastMemory types.Quantity = 16 << 20
 	leastCPU    types.Quantity = 10
+	// defaultPart is the part of the past runs for which the estimate of a resource is enough.
+	defaultPart = "p99"
 	// growth is what a task requests after it used up its memory, in parts of what it used.
 	growth = 1.25
 )
+
+// parse reads the value of the flag.
+func parse(text string) (esl.Parameters, error) {
+	p := make(esl.Parameters)
+	for one := range strings.SplitSeq(text, ",") {
+		name, part, _ := strings.Cut(one, "=")
+		if _, twice := p[name]; twice || name != "memory" && name != "cpu" {
+			return nil, esl.Invalid("estimate: %q is neither memory nor cpu, or is there twice: write memory, cpu, or memory=p99,cpu=p95", one)
+		}
+		p[name] = cmp.Or(part, defaultPart)
+	}
+	return p, nil
+}
+
+// estimated returns the estimate of a resource: the part of the past runs, such as p99, and a margin; 0 if there
+// are less than some runs, or part is empty.
+func estimated(h *types.History, id types.ResourceID, part, margin string, runs int) types.Quantity {
+	if h == nil || part == "" {
+		return 0
+	}
+	used, least := h.Memory, leastMemory
+	if id == types.CPU {
+		used, least = h.CPU, leastCPU
+	}
+	// One that runs once a week reaches its number, too: it counts half each time.
+	if h.Runs < int64(runs) || len(used) == 0 {
+		return 0
+	}
+	q, _ := quantile("", part)
+	added, _ := percent(margin)
+	return max(least, more(used.Quantile(q), 1+added))
+}
 
 // quantile parses p0 to p100.
 func quantile(field, text string) (float64, error) {

@@ -68,17 +68,13 @@ func (p Gang) Peers() types.Peers { return p.Loss.Peers() }
 // Validate checks the parameters.
 func (p Gang) Validate() error {
 	var errs []error
-	if p.PerNode < 0 {
-		errs = append(errs, esl.Invalid("perNode: %d is negative: give how many are together on a node, or leave it out", p.PerNode))
-	}
+	errs = append(errs, esl.InvalidIf(p.PerNode < 0, "perNode: %d is negative: give how many are together on a node, or leave it out", p.PerNode))
 	if p.In != "" {
 		errs = append(errs, p.In.Validate("in"))
 	}
 	errs = append(errs, p.Loss.Check(p.Restarts)...)
-	if p.PerNode > 0 && p.In == esl.Node {
-		errs = append(errs, esl.Invalid("perNode: %d are to be together on a node, and all are by in: node: drop one of them", p.PerNode))
-	}
-	return esl.Join(errs)
+	errs = append(errs, esl.InvalidIf(p.PerNode > 0 && p.In == esl.Node, "perNode: %d are to be together on a node, and all are by in: node: drop one of them", p.PerNode))
+	return esl.Join(errs...)
 }
 
 // Apply reserves the requests of all members, after every policy has added its own.

@@ -33,9 +33,7 @@ func (Oversubscribe) Describe() esl.Description {
 }
 
 // Apply refuses: jobs take part by Use.
-func (Oversubscribe) Apply(*esl.Group) error {
-	return esl.Invalid("name: oversubscribe is shared: declare it under a name of its own, and have the job use it by that name")
-}
+func (Oversubscribe) Apply(*esl.Group) error { return esl.SharedOnly(kind) }
 
 // Validate checks the margin.
 func (p Oversubscribe) Validate() error {

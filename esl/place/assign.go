@@ -240,7 +240,7 @@ func (a Assign) move(s *esl.State, plan *esl.Plan, x *assignment, node string) {
 	if len(off) > 0 {
 		plan.Set = append(plan.Set, controlplane.Resource{Name: x.name, Where: controlplane.OnNode(off...)})
 	}
-	at := types.Quantity(max(s.Now.Unix(), 1)) * esl.One
+	at := esl.Stamp(s.Now)
 	plan.Set = append(plan.Set, controlplane.Resource{Name: x.name, Capacity: at, Where: controlplane.OnNode(node), Options: esl.OfJob(x.task.Info.V.Job)})
 	plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(cmp.Or(a.Patience, defaultPatience)))
 }
@@ -268,7 +268,7 @@ func assignments(s *esl.State) []*assignment {
 			// An assignment from before an attempt that is over does not count.
 			x.on = append(x.on, n)
 			if c := n.Own[id]; c != nil && c.Mod > t.Status.Mod {
-				x.since = time.Unix(int64(c.V.Capacity/esl.One), 0)
+				x.since = esl.Stamped(c.V.Capacity)
 			} else {
 				x.past = true
 			}

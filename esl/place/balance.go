@@ -82,7 +82,7 @@ func (p Balance) Next(s *esl.State) esl.Plan {
 	share := p.shareOf(l)
 	chosen := p.choose(l, share)
 	open(s, &plan, l.name, share, true, func(n *cluster.Node) bool { return slices.Contains(chosen, n) })
-	takeTurn(s, &plan)
+	s.TakeTurn(&plan)
 	return plan
 }
 

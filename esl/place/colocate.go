@@ -48,10 +48,8 @@ func (p Colocate) Validate() error {
 	if p.With != "" {
 		errs = append(errs, types.ValidateName("with", p.With))
 	}
-	if p.OnLoss != "" && !slices.Contains(p.OnLoss.Choices(), string(p.OnLoss)) {
-		errs = append(errs, esl.Invalid("onLoss: %q is unknown: use %s", string(p.OnLoss), strings.Join(p.OnLoss.Choices(), ", ")))
-	}
-	return esl.Join(errs)
+	errs = append(errs, esl.InvalidIf(p.OnLoss != "" && !slices.Contains(p.OnLoss.Choices(), string(p.OnLoss)), "onLoss: %q is unknown: use %s", string(p.OnLoss), strings.Join(p.OnLoss.Choices(), ", ")))
+	return esl.Join(errs...)
 }
 
 // Apply makes each task request one of a resource that Next creates where the tasks may run.
@@ -96,7 +94,7 @@ func (p Colocate) Next(s *esl.State) esl.Plan {
 			plan.RequeueAfter = c.Next
 		}
 	}
-	takeTurn(s, &plan)
+	s.TakeTurn(&plan)
 	return plan
 }
 
@@ -270,7 +268,7 @@ func (p Colocate) opened(s *esl.State, name string) string {
 func (p Colocate) open(s *esl.State, domain string, capacity types.Quantity, reason string) esl.Plan {
 	plan := esl.Plan{Reason: reason}
 	name, in := s.Own(""), p.In.Or(esl.Node)
-	set := controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.OnNode(domain), Options: lifetimeOf(s)}
+	set := controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.OnNode(domain), Options: s.Lifetime()}
 	switch {
 	case in == esl.Node && capacity == 0:
 		set.Options = controlplane.SetOptions{}

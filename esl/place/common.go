@@ -15,15 +15,6 @@ import (
 // one call.
 const widePace = 100 * time.Millisecond
 
-// lifetimeOf returns the lifetime of the policy's resources: that of its job or, if it is shared,
-// until it is withdrawn.
-func lifetimeOf(s *esl.State) controlplane.SetOptions {
-	if s.Job != "" {
-		return esl.OfJob(s.Job)
-	}
-	return controlplane.SetOptions{Declare: true}
-}
-
 // openNodes returns the nodes with an entry of their own for a resource, sorted by name.
 func openNodes(s *esl.State, id types.ResourceID) []*cluster.Node {
 	var out []*cluster.Node
@@ -54,42 +45,11 @@ func open(s *esl.State, plan *esl.Plan, name string, capacity types.Quantity, in
 	slices.Sort(on)
 	slices.Sort(off)
 	if len(on) > 0 && (len(off) == 0 || !inTurn) {
-		plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.OnNode(on...), Options: lifetimeOf(s)})
+		plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: capacity, Where: controlplane.OnNode(on...), Options: s.Lifetime()})
 	}
 	if len(off) > 0 {
 		plan.Set = append(plan.Set, controlplane.Resource{Name: name, Where: controlplane.OnNode(off...)})
 	}
-}
-
-// takeTurn adds a counter to a plan. If another plan of the policy was committed after the state of
-// this decision, the plan is refused.
-func takeTurn(s *esl.State, plan *esl.Plan) {
-	if plan.Nothing() {
-		return
-	}
-	name, count := s.Own("turn"), esl.One
-	if p := s.Pool(name); p != nil {
-		count = p.Capacity() + esl.One
-	}
-	plan.Set = append(plan.Set, controlplane.Resource{Name: name, Capacity: count, Where: controlplane.InCluster(), Options: lifetimeOf(s)})
-	unchanged(s, plan, name, types.ClusterWide)
-}
-
-// unchanged makes a plan depend on a resource at a place: a node, every node, or the cluster.
-func unchanged(s *esl.State, plan *esl.Plan, name, where string) {
-	id, key := types.Resolve(s.Namespace, name), controlplane.ResourceKey(s.Namespace, name, where)
-	mod := s.View.UnreadMod(key)
-	if p := s.View.Pool(id); p != nil && where == types.ClusterWide {
-		mod = p.Info.Mod
-	} else if c := s.View.Everywhere[id]; c != nil && where == types.EveryNode {
-		mod = c.Mod
-	} else if n := s.View.Nodes[where]; n != nil && n.Own[id] != nil {
-		mod = n.Own[id].Mod
-	}
-	if plan.If == nil {
-		plan.If = make(controlplane.ReadSet)
-	}
-	plan.If[key] = mod
 }
 
 // checkExcludes refuses a policy that contradicts another policy of the job.

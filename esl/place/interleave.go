@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -45,9 +46,7 @@ func (Interleave) Describe() esl.Description {
 }
 
 // Apply refuses: jobs take part by Use.
-func (Interleave) Apply(*esl.Group) error {
-	return esl.Invalid("name: interleave is shared: declare it under a name of its own, and have the job use it by that name")
-}
+func (Interleave) Apply(*esl.Group) error { return esl.SharedOnly("interleave") }
 
 func (p Interleave) phases() []string {
 	if len(p.Phases) == 0 {
@@ -56,12 +55,7 @@ func (p Interleave) phases() []string {
 	return p.Phases
 }
 
-func (p Interleave) gain() float64 {
-	if p.Gain == 0 {
-		return 0.3
-	}
-	return p.Gain
-}
+func (p Interleave) gain() float64 { return cmp.Or(p.Gain, 0.3) }
 
 // Validate checks the parameters.
 func (p Interleave) Validate() error {
@@ -79,19 +73,14 @@ func (p Interleave) Validate() error {
 			errs = append(errs, esl.Invalid("phases: %q is there twice: name each phase once", name))
 		}
 	}
-	if p.Gain < 0 || p.Gain > maxPhases {
-		errs = append(errs, esl.Invalid("gain: %g is not within 0 and %d: give how much a partner must add, or leave it out for 0.3", p.Gain, maxPhases))
-	}
-	return esl.Join(errs)
+	errs = append(errs, esl.InvalidIf(p.Gain < 0 || p.Gain > maxPhases, "gain: %g is not within 0 and %d: give how much a partner must add, or leave it out for 0.3", p.Gain, maxPhases))
+	return esl.Join(errs...)
 }
 
 // Declare checks the parameters, and the name. Rotations exist on the devices that tasks share.
 func (p Interleave) Declare(id string) ([]controlplane.Resource, error) {
 	longest := esl.OwnName(id, p.Kind(), rotation+strings.Repeat("x", shortDevice+1+maxPhaseName))
-	if over := len(longest) - types.MaxName; over > 0 {
-		return nil, esl.Invalid("name: %q is too long: names of what this policy makes would have %d bytes more than allowed; shorten it", id, over)
-	}
-	return nil, p.Validate()
+	return nil, esl.Join(esl.CheckMade("name", id, longest), p.Validate())
 }
 
 // Use makes each task request a resource of its own, which assigns it to a node.

@@ -69,7 +69,7 @@ func keepLimits(s *esl.State, over esl.Domain, reason string, limit numbers) esl
 	for i, d := range l.parts {
 		l.set(&plan, l.of(d, most[i]))
 	}
-	takeTurn(s, &plan)
+	s.TakeTurn(&plan)
 	return plan
 }
 
@@ -113,8 +113,8 @@ func (l *limits) level(plan *esl.Plan, most int) {
 	if want == is || want > is && len(l.tasks.Waiting) == 0 {
 		return
 	}
-	plan.Set = append(plan.Set, controlplane.Resource{Name: l.name, Capacity: want, Where: controlplane.OnEvery(), Options: lifetimeOf(l.s)})
-	unchanged(l.s, plan, l.name, types.EveryNode)
+	plan.Set = append(plan.Set, controlplane.Resource{Name: l.name, Capacity: want, Where: controlplane.OnEvery(), Options: l.s.Lifetime()})
+	l.s.Unchanged(plan, l.name, types.EveryNode)
 }
 
 // onEveryNode returns how much of a resource every node has, except nodes with a key of their own.
@@ -171,14 +171,14 @@ func (l *limits) close(plan *esl.Plan) {
 		}
 	}
 	l.set(plan, full)
-	takeTurn(l.s, plan)
+	l.s.TakeTurn(plan)
 }
 
 // set adds to a plan the capacity of the resource on nodes.
 func (l *limits) set(plan *esl.Plan, nodes map[types.Quantity][]string) {
 	for _, q := range slices.Sorted(maps.Keys(nodes)) {
 		slices.Sort(nodes[q])
-		plan.Set = append(plan.Set, controlplane.Resource{Name: l.name, Capacity: q, Where: controlplane.OnNode(nodes[q]...), Options: lifetimeOf(l.s)})
+		plan.Set = append(plan.Set, controlplane.Resource{Name: l.name, Capacity: q, Where: controlplane.OnNode(nodes[q]...), Options: l.s.Lifetime()})
 	}
 }
 

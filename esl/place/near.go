@@ -74,7 +74,7 @@ func (p Near) Validate() error {
 	case p.Cache && p.Wait == 0:
 		errs = append(errs, esl.Invalid("cache: no task runs elsewhere, as wait is not given: give it, or leave this out"))
 	}
-	return esl.Join(errs)
+	return esl.Join(errs...)
 }
 
 // data returns the name of the data of the i-th task.
@@ -224,8 +224,8 @@ func (p Near) cache(s *esl.State, plan *esl.Plan) {
 		}
 		copies[data]++
 		plan.Set = append(plan.Set, controlplane.Resource{Name: data, Capacity: types.Inf, Where: controlplane.OnNode(n.Name)})
-		unchanged(s, plan, data, n.Name)
-		unchanged(s, plan, data, types.EveryNode) // an invalidation may also have changed this
+		s.Unchanged(plan, data, n.Name)
+		s.Unchanged(plan, data, types.EveryNode) // an invalidation may also have changed this
 	}
 }
 

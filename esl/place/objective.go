@@ -59,12 +59,8 @@ func (Objective) Describe() esl.Description {
 // Validate checks the parameters.
 func (p Objective) Validate() error {
 	var errs []error
-	if !slices.Contains(p.By.Choices(), string(p.By)) {
-		errs = append(errs, esl.Invalid("by: %q is unknown: use %s", string(p.By), strings.Join(p.By.Choices(), ", ")))
-	}
-	if p.Ahead < 0 {
-		errs = append(errs, esl.Invalid("ahead: %d is negative: give how many tasks, or leave it out", p.Ahead))
-	}
+	errs = append(errs, esl.InvalidIf(!slices.Contains(p.By.Choices(), string(p.By)), "by: %q is unknown: use %s", string(p.By), strings.Join(p.By.Choices(), ", ")))
+	errs = append(errs, esl.InvalidIf(p.Ahead < 0, "ahead: %d is negative: give how many tasks, or leave it out", p.Ahead))
 	for _, name := range taskset.SortedKeys(p.Weights) {
 		switch w := p.Weights[name]; {
 		case !types.IsPhysical(name):
@@ -73,7 +69,7 @@ func (p Objective) Validate() error {
 			errs = append(errs, esl.Invalid("weights.%s: %g is negative: use 0 or more", name, w))
 		}
 	}
-	return esl.Join(errs)
+	return esl.Join(errs...)
 }
 
 // Apply makes each task request a resource of its own, which assigns it to a node.

@@ -51,9 +51,7 @@ func (Prefer) Describe() esl.Description {
 // Validate checks the parameters.
 func (p Prefer) Validate() error {
 	var errs []error
-	if len(p.Of) == 0 {
-		errs = append(errs, esl.Invalid("of: is empty: give at least one place"))
-	}
+	errs = append(errs, esl.InvalidIf(len(p.Of) == 0, "of: is empty: give at least one place"))
 	if n := len(p.Of) + taskset.BoolInt(p.Anywhere != 0); n > types.MaxAlternatives {
 		errs = append(errs, esl.Invalid("of: has %d places, with anywhere: at most %d are allowed, drop some", n, types.MaxAlternatives))
 	}
@@ -78,10 +76,8 @@ func (p Prefer) Validate() error {
 		}
 		last = max(last, c.After)
 	}
-	if p.Anywhere > 0 && time.Duration(p.Anywhere) < time.Duration(last) {
-		errs = append(errs, esl.Invalid("anywhere: %s is less than after of the last place, %s: give it no less", time.Duration(p.Anywhere), time.Duration(last)))
-	}
-	return esl.Join(errs)
+	errs = append(errs, esl.InvalidIf(p.Anywhere > 0 && time.Duration(p.Anywhere) < time.Duration(last), "anywhere: %s is less than after of the last place, %s: give it no less", time.Duration(p.Anywhere), time.Duration(last)))
+	return esl.Join(errs...)
 }
 
 // Apply adds the places to each task as alternatives, combined with those it has.

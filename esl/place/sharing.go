@@ -320,7 +320,7 @@ func (d *sharing) rotations() esl.Plan {
 		}
 		for _, id := range slices.Sorted(maps.Keys(want[n.Name])) {
 			if taskset.Capacity(d.s, n, id) != esl.One && len(plan.Set) < d.s.MaxChanges() {
-				set(id, n.Name, esl.One, lifetimeOf(d.s))
+				set(id, n.Name, esl.One, d.s.Lifetime())
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
-	"github.com/escher-sched/escher/types"
 )
 
 // Quiet keeps apart the kinds of jobs that slow one another down (Paragon: Delimitrou and Kozyrakis, ASPLOS
@@ -55,9 +54,7 @@ func checkAs(field, as string) error {
 }
 
 // Apply refuses: jobs take part by Use.
-func (Quiet) Apply(*esl.Group) error {
-	return esl.Invalid("name: quiet is shared: declare it under a name of its own, and have the job use it by that name")
-}
+func (Quiet) Apply(*esl.Group) error { return esl.SharedOnly(kind) }
 
 // Validate checks the parameters.
 func (p Quiet) Validate() error {
@@ -70,10 +67,7 @@ func (p Quiet) Validate() error {
 // Declare creates nothing, and checks that the names of what is learned will not be too long.
 func (p Quiet) Declare(id string) ([]controlplane.Resource, error) {
 	longest := esl.OwnName(id, kind, pairName(strings.Repeat("x", maxSlug), strings.Repeat("x", maxSlug)))
-	if over := len(longest) - types.MaxName; over > 0 {
-		return nil, esl.Invalid("name: %q is too long: names of what this policy learns would have %d bytes more than allowed; shorten it", id, over)
-	}
-	return nil, p.Validate()
+	return nil, esl.Join(esl.CheckMade("name", id, longest), p.Validate())
 }
 
 // Use has each task request the resource of its kind.

@@ -50,17 +50,11 @@ func (Elastic) Describe() esl.Description {
 
 // Validate checks the parameters without the tasks.
 func (p Elastic) Validate() error {
-	var errs []error
-	if p.Min < 0 {
-		errs = append(errs, esl.Invalid("min: %d is negative: give how many tasks run at least", p.Min))
-	}
-	if p.Max < 0 {
-		errs = append(errs, esl.Invalid("max: %d is negative: give how many tasks run at most, or leave it out for all", p.Max))
-	}
-	if p.Max > 0 && p.Max < p.Min {
-		errs = append(errs, esl.Invalid("max: %d is less than min, %d: raise it, or leave it out for all tasks", p.Max, p.Min))
-	}
-	return esl.Join(errs)
+	return esl.Join(
+		esl.InvalidIf(p.Min < 0, "min: %d is negative: give how many tasks run at least", p.Min),
+		esl.InvalidIf(p.Max < 0, "max: %d is negative: give how many tasks run at most, or leave it out for all", p.Max),
+		esl.InvalidIf(p.Max > 0 && p.Max < p.Min, "max: %d is less than min, %d: raise it, or leave it out for all tasks", p.Max, p.Min),
+	)
 }
 
 // Apply makes tasks outside the core request one of a pool, and reserves the requests of the core

@@ -51,20 +51,14 @@ func (LeastAttained) Describe() esl.Description {
 }
 
 // Apply refuses: jobs take part by Use.
-func (LeastAttained) Apply(*esl.Group) error {
-	return esl.Invalid("least-attained is shared: declare it under an id, and have jobs use it by that name")
-}
+func (LeastAttained) Apply(*esl.Group) error { return esl.SharedOnly("least-attained") }
 
 // Validate checks the parameters.
 func (p LeastAttained) Validate() error {
-	var errs []error
-	if p.Threshold < 0 {
-		errs = append(errs, esl.Invalid("threshold: %s is negative: give a device time, or leave it out for 8h", time.Duration(p.Threshold)))
-	}
-	if p.Starve < 0 || p.Starve > mostStarve {
-		errs = append(errs, esl.Invalid("starve: %d is not within 1 and %d: change it, or leave it out for 4", p.Starve, mostStarve))
-	}
-	return esl.Join(errs)
+	return esl.Join(
+		esl.InvalidIf(p.Threshold < 0, "threshold: %s is negative: give a device time, or leave it out for 8h", time.Duration(p.Threshold)),
+		esl.InvalidIf(p.Starve < 0 || p.Starve > mostStarve, "starve: %d is not within 1 and %d: change it, or leave it out for 4", p.Starve, mostStarve),
+	)
 }
 
 const mostStarve = 1_000_000

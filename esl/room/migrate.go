@@ -98,7 +98,7 @@ func (p Migrate) homes(g *esl.Group) error {
 			errs = append(errs, esl.Invalid("tasks[%d].requests: those that move ask for the same, and this one for something else than tasks[0], or it provides something: make a job of its own of it", i))
 		}
 	}
-	if err := esl.Join(errs); err != nil {
+	if err := esl.Join(errs...); err != nil {
 		return err
 	}
 	asked := g.Tasks[0].Task.Requests

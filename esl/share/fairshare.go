@@ -78,40 +78,26 @@ func (p FairShare) over() []string {
 func (FairShare) Pace() time.Duration { return 100 * time.Millisecond }
 
 // Apply refuses: jobs name it by Share.
-func (p FairShare) Apply(*esl.Group) error {
-	return esl.Invalid("fair-share is shared: declare it under an id, and have jobs name it by the policy share")
-}
+func (p FairShare) Apply(*esl.Group) error { return esl.SharedOnly("fair-share") }
 
 // Validate checks the parameters.
 func (p FairShare) Validate() error {
 	errs := []error{p.team().validate("")}
-	if len(p.Of) == 0 && p.Anyone == 0 {
-		errs = append(errs, esl.Invalid("of: there is no team or user: name teams and users, or give the weight of anyone"))
-	}
+	errs = append(errs, esl.InvalidIf(len(p.Of) == 0 && p.Anyone == 0, "of: there is no team or user: name teams and users, or give the weight of anyone"))
 	for i, r := range p.Over {
 		id := types.ResourceID(r)
-		if !types.IsPhysical(r) || id.IsPlacement() || id == types.Port || strings.HasPrefix(r, "port/") {
-			errs = append(errs, esl.Invalid("over[%d]: %q cannot be shared: use cpu, memory, disk, gpu, or a resource of a domain that nodes have", i, r))
-		}
-		if slices.Contains(p.Over[:i], r) {
-			errs = append(errs, esl.Invalid("over[%d]: %q is there twice: drop one", i, r))
-		}
+		errs = append(errs, esl.InvalidIf(!types.IsPhysical(r) || id.IsPlacement() || id == types.Port || strings.HasPrefix(r, "port/"), "over[%d]: %q cannot be shared: use cpu, memory, disk, gpu, or a resource of a domain that nodes have", i, r))
+		errs = append(errs, esl.InvalidIf(slices.Contains(p.Over[:i], r), "over[%d]: %q is there twice: drop one", i, r))
 	}
-	if p.Reclaim < 0 {
-		errs = append(errs, esl.Invalid("reclaim: %s is negative: give a time, or leave it out for never", time.Duration(p.Reclaim)))
-	}
-	return esl.Join(errs)
+	errs = append(errs, esl.InvalidIf(p.Reclaim < 0, "reclaim: %s is negative: give a time, or leave it out for never", time.Duration(p.Reclaim)))
+	return esl.Join(errs...)
 }
 
 func (t Team) validate(path string) error {
 	var errs []error
 	field := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
-	if t.Weight < 0 || t.Weight > maxWeight {
-		errs = append(errs, esl.Invalid("%s: %g is out of range: give more than 0 and at most %g, or leave it out for 1", field("weight"), t.Weight, maxWeight))
-	}
-	if t.Anyone < 0 || t.Anyone > maxWeight {
-		errs = append(errs, esl.Invalid("%s: %g is out of range: give more than 0 and at most %g, or leave it out to allow no others", field("anyone"), t.Anyone, maxWeight))
-	}
+	errs = append(errs, esl.InvalidIf(t.Weight < 0 || t.Weight > maxWeight, "%s: %g is out of range: give more than 0 and at most %g, or leave it out for 1", field("weight"), t.Weight, maxWeight))
+	errs = append(errs, esl.InvalidIf(t.Anyone < 0 || t.Anyone > maxWeight, "%s: %g is out of range: give more than 0 and at most %g, or leave it out to allow no others", field("anyone"), t.Anyone, maxWeight))
 	for _, name := range slices.Sorted(maps.Keys(t.Of)) {
 		at := field("of." + name)
 		errs = append(errs, validateUser(at, name), t.Of[name].validate(at))

@@ -2,6 +2,7 @@ package taskset
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,4 +178,14 @@ func AttemptOf(t *cluster.Task) int {
 	default:
 		return st.Attempt + 1
 	}
+}
+
+// AnyLost reports whether one of some nodes is gone, or accepts no tasks.
+func AnyLost(s *esl.State, nodes iter.Seq[string]) bool {
+	for name := range nodes {
+		if n := s.View.Nodes[name]; n == nil || !n.Eligible() {
+			return true
+		}
+	}
+	return false
 }

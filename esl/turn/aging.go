@@ -40,14 +40,10 @@ func (Aging) Describe() esl.Description {
 
 // Validate checks the values. Frequent raises would mean frequent writes.
 func (p Aging) Validate() error {
-	var errs []error
-	if p.Every != 0 && time.Duration(p.Every) < time.Second {
-		errs = append(errs, esl.Invalid("every: %s is less than 1s: give a longer time, or leave it out for 5m", time.Duration(p.Every)))
-	}
-	if p.Limit < 0 || p.Limit > mostAged {
-		errs = append(errs, esl.Invalid("limit: %d is not within 1 and %d: change it, or leave it out for 10", p.Limit, mostAged))
-	}
-	return esl.Join(errs)
+	return esl.Join(
+		esl.InvalidIf(p.Every != 0 && time.Duration(p.Every) < time.Second, "every: %s is less than 1s: give a longer time, or leave it out for 5m", time.Duration(p.Every)),
+		esl.InvalidIf(p.Limit < 0 || p.Limit > mostAged, "limit: %d is not within 1 and %d: change it, or leave it out for 10", p.Limit, mostAged),
+	)
 }
 
 // Apply leaves the tasks as they are.

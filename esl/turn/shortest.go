@@ -37,14 +37,10 @@ func (Shortest) Describe() esl.Description {
 
 // Validate checks the values. Frequent raises would mean frequent writes.
 func (p Shortest) Validate() error {
-	var errs []error
-	if p.Unknown < 0 {
-		errs = append(errs, esl.Invalid("unknown: %s is negative: give a length, or leave it out for the mean", time.Duration(p.Unknown)))
-	}
-	if p.Every != 0 && time.Duration(p.Every) < time.Second {
-		errs = append(errs, esl.Invalid("every: %s is less than 1s: give a longer time, or leave it out for 4h", time.Duration(p.Every)))
-	}
-	return esl.Join(errs)
+	return esl.Join(
+		esl.InvalidIf(p.Unknown < 0, "unknown: %s is negative: give a length, or leave it out for the mean", time.Duration(p.Unknown)),
+		esl.InvalidIf(p.Every != 0 && time.Duration(p.Every) < time.Second, "every: %s is less than 1s: give a longer time, or leave it out for 4h", time.Duration(p.Every)),
+	)
 }
 
 // Apply leaves the tasks as they are.
