@@ -3,7 +3,6 @@ package room
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +14,8 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// The service that jobs have attained: devices times time, over all attempts of their tasks.
+// The service that jobs have attained: devices times time, over all attempts of their tasks. By it they are
+// in one of two queues: discretized two-dimensional LAS (Tiresias, NSDI 2019).
 //
 // The view has the last attempt of each task. What it no longer has is in two pools of the policy for the
 // job: how much was counted, and until when. So any process that runs the policy knows the service. An
@@ -44,6 +44,8 @@ type service struct {
 	long  bool
 	// left is when the latest of its attempts ended, in Unix nanoseconds.
 	left int64
+	// back is when it comes from the second queue to the first again, if nothing of it runs until then.
+	back time.Time
 }
 
 // census is the jobs of the policy that have tasks left, by id.
@@ -51,6 +53,8 @@ type census struct {
 	s *esl.State
 	// threshold is the service of the second queue, in seconds of device time.
 	threshold float64
+	// starve is how many times as long as it ran a job of the second queue waits at most.
+	starve time.Duration
 	jobs      []*service
 	byID      map[string]*service
 	// first is the number of jobs in the first queue.
@@ -69,8 +73,8 @@ const (
 )
 
 // censusOf counts what the jobs of a shared policy have attained.
-func censusOf(s *esl.State, threshold float64) *census {
-	c := &census{s: s, threshold: threshold, byID: make(map[string]*service)}
+func censusOf(s *esl.State, threshold time.Duration, starve int) *census {
+	c := &census{s: s, threshold: threshold.Seconds(), starve: time.Duration(starve), byID: make(map[string]*service)}
 	c.rooms, c.free = taskset.Numbered(s, atATime)
 	for _, job := range slices.Sorted(maps.Keys(s.Referring())) {
 		x := &service{job: job}
@@ -86,12 +90,17 @@ func censusOf(s *esl.State, threshold float64) *census {
 				x.count(t, until, s.Now)
 			}
 		})
-		if x.second = x.served >= threshold; live {
+		if x.second = x.served >= c.threshold; live {
 			c.jobs, c.byID[job] = append(c.jobs, x), x
 		}
 	}
 	c.order()
 	c.wait()
+	for _, w := range c.waits {
+		if x := c.byID[w.Job]; x.second {
+			x.back = taskset.Earliest(x.back, c.starves(x, w))
+		}
+	}
 	return c
 }
 
@@ -182,118 +191,48 @@ func (c *census) record(x *service, served float64) []controlplane.Resource {
 	}
 }
 
-// mostConsidered is for how many jobs of the first queue evictions are considered at a time.
-const mostConsidered = 256
+// starves returns when a job of the second queue of which nothing runs comes to the first again.
+func (c *census) starves(x *service, w taskset.Wish) time.Time {
+	ran, since := x.ran(), w.Since
+	if left := time.Unix(0, x.left); left.After(since) {
+		since = left
+	}
+	return since.Add(ran * min(c.starve, mostWait/max(ran, 1)))
+}
 
-// wait lists what waits of the second queue, of what may have been there, and of those jobs of the first
-// queue that come first, or for which room is being made.
-func (c *census) wait() {
-	var first []*service
-	of := make(map[string]bool)
+// starved reports whether a job comes to the first queue again.
+func (x *service) starved(now time.Time) bool {
+	return x.rate == 0 && !x.back.IsZero() && !now.Before(x.back)
+}
+
+// recorded returns the plan that writes what jobs have attained, and moves those to the first queue that
+// have waited too long.
+func (c *census) recorded() esl.Plan {
+	plan := esl.Plan{Reason: "jobs have been served"}
+	for _, x := range c.jobs {
+		served := x.served
+		switch {
+		case len(plan.Set)+2 > c.s.MaxChanges():
+			return plan
+		case x.starved(c.s.Now):
+			served, plan.Reason = 0, "jobs have waited for long, and come to the first queue again"
+		case !x.stale && (!x.second || x.recorded >= c.threshold):
+			continue
+		}
+		plan.Set = append(plan.Set, c.record(x, served)...)
+	}
+	return plan
+}
+
+// nextChange returns when the next job comes to another queue if nothing changes; zero means never.
+func (c *census) nextChange() (at time.Time) {
 	for _, x := range c.jobs {
 		switch {
-		case !x.waits:
-		case x.second || x.known:
-			of[x.job] = true
-		default:
-			first = append(first, x)
+		case x.rate > 0 && !x.second:
+			at = taskset.Earliest(at, c.s.Now.Add(max(time.Second, seconds((c.threshold-x.served)/x.rate))))
+		case x.rate == 0 && !x.back.IsZero():
+			at = taskset.Earliest(at, x.back)
 		}
 	}
-	slices.SortFunc(first, func(a, b *service) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.submitted, b.submitted), strings.Compare(a.job, b.job))
-	})
-	for _, x := range first[:min(len(first), mostConsidered)] {
-		of[x.job] = true
-	}
-	for _, r := range c.rooms {
-		if c.byID[r.Info.V.Job] != nil {
-			of[r.Info.V.Job] = true
-		}
-	}
-	c.waits = taskset.WaitingReservationsOf(c.s, func(job string) bool { return of[job] })
-	for _, job := range taskset.SortedKeys(of) {
-		one := *c.s
-		one.Job = job
-		c.waits = append(c.waits, taskset.WaitingTasks(&one)...)
-	}
-}
-
-// inOrder sorts what waits by priority, and by the order of the jobs, and notes which jobs have waited for
-// so long; again is when the next one will have.
-func (c *census) inOrder(older time.Duration) (again time.Time) {
-	slices.SortStableFunc(c.waits, func(a, b taskset.Wish) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(c.byID[a.Job].rank, c.byID[b.Job].rank))
-	})
-	for _, w := range c.waits {
-		if due := w.Since.Add(older); c.s.Now.Before(due) {
-			again = taskset.Earliest(again, due)
-		} else {
-			c.byID[w.Job].long = true
-		}
-	}
-	return again
-}
-
-// victims reports whether a task holds something.
-func (c *census) victims() bool {
-	return slices.ContainsFunc(c.jobs, func(x *service) bool { return x.rate > 0 })
-}
-
-// making returns the engine that evicts tasks of jobs that come after: of the second queue for the first
-// and, for a job that has waited for long, younger ones of its own queue. It spares those that were evicted
-// before and have run for less than spare since.
-func (c *census) making(spare time.Duration) *making {
-	tries := esl.Remember(c.s, func() map[string]*triedInVain { return make(map[string]*triedInVain) })
-	maps.DeleteFunc(tries, func(job string, _ *triedInVain) bool { return c.byID[job] == nil })
-	all := make(map[string]bool, len(c.jobs))
-	for _, x := range c.jobs {
-		all[x.job] = true
-	}
-	return &making{s: c.s, kind: LeastAttained{}.Kind(), of: " that come after", within: 10 * time.Minute,
-		victims: func(_ int, patient bool) *clearing {
-			rank := func(job string) int {
-				switch x := c.byID[job]; {
-				case x == nil || !x.second && !x.long:
-					return c.first
-				case !x.long:
-					return len(c.jobs)
-				default:
-					return x.rank
-				}
-			}
-			yields := clearingOf(c.s, func(u *victim, who asker) bool {
-				if len(u.tasks) == 0 {
-					return u.ns == who.ns && (u.priority < who.priority || u.job == who.job)
-				}
-				return u.ns == who.ns && u.priority <= who.priority && u.rank > rank(who.job)
-			})
-			yields.rank, yields.order = rank, func(job string) int { return c.byID[job].rank }
-			yields.below, yields.spare, yields.patient, yields.only = math.MaxInt, spare, patient, all
-			yields.fill()
-			return yields
-		},
-		tries: func(job string) *triedInVain {
-			if tries[job] == nil {
-				tries[job] = new(triedInVain)
-			}
-			return tries[job]
-		},
-	}
-}
-
-// without returns the units for which no reservation makes room.
-func without(s *esl.State, units []taskset.Wish, rooms []*cluster.Reservation) []taskset.Wish {
-	made := make(map[string]int)
-	for _, r := range rooms {
-		made[roomText(s, r)]++
-	}
-	return slices.DeleteFunc(units, func(w taskset.Wish) bool {
-		for _, asks := range wishTexts(s, w) {
-			if made[asks] > 0 {
-				made[asks]--
-				return true
-			}
-		}
-		return false
-	})
+	return at
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
-	"github.com/escher-sched/escher/types"
 )
 
 // LeastAttained puts jobs that have been served little before those that have been served much, whatever
@@ -70,10 +69,7 @@ func (p LeastAttained) Declare(id string) ([]controlplane.Resource, error) {
 
 // named checks the name of what is made for a job.
 func named(id, suffix string) error {
-	if name := esl.OwnName(id, LeastAttained{}.Kind(), suffix); len(name) > types.MaxName {
-		return esl.Invalid("name: %s has %d bytes: at most %d are allowed, shorten the name of the policy, or that of the job", name, len(name), types.MaxName)
-	}
-	return nil
+	return esl.CheckMade("name", id, esl.OwnName(id, LeastAttained{}.Kind(), suffix))
 }
 
 // Use leaves the tasks as they are: room is made for what they request.
@@ -90,138 +86,40 @@ func (p LeastAttained) Use(g *esl.Group, u esl.Use) error {
 func (LeastAttained) Pace() time.Duration { return time.Second }
 
 func (p LeastAttained) census(s *esl.State) *census {
-	return censusOf(s, cmp.Or(time.Duration(p.Threshold), 8*time.Hour).Seconds())
+	return censusOf(s, cmp.Or(time.Duration(p.Threshold), 8*time.Hour), cmp.Or(p.Starve, 4))
 }
 
 // Next writes what jobs have attained, moves what waits between the queues, and makes room for the first.
 func (p LeastAttained) Next(s *esl.State) esl.Plan {
 	c := p.census(s)
-	if plan := p.record(c); len(plan.Set) > 0 {
+	if plan := c.recorded(); !plan.Nothing() {
 		return plan
 	}
-	if plan := reorder(c); len(plan.Raise) > 0 {
+	if plan := c.reordered(); !plan.Nothing() {
 		return plan
 	}
-	plan := p.makeRoom(c)
-	for _, x := range c.jobs {
-		if x.rate > 0 && !x.second {
-			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, s.Now.Add(max(time.Second, seconds((c.threshold-x.served)/x.rate))))
-		}
-	}
-	for _, w := range c.waits {
-		if x := c.byID[w.Job]; x.second && x.rate == 0 {
-			plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, p.starves(x, w))
-		}
+	plan := c.makeRoom(p.After.Or(time.Second), p.Older.Or(time.Hour), p.Spare.Or(5*time.Minute))
+	if at := c.nextChange(); !at.IsZero() {
+		plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, at)
 	}
 	return plan.WhenIdle("each job is in its queue, and nothing is evicted for what waits")
 }
 
-// starves returns when a job of the second queue of which nothing runs comes to the first again.
-func (p LeastAttained) starves(x *service, w taskset.Wish) time.Time {
-	ran, since := x.ran(), w.Since
-	if left := time.Unix(0, x.left); left.After(since) {
-		since = left
-	}
-	return since.Add(ran * time.Duration(min(cmp.Or(p.Starve, 4), int(mostWait/max(ran, 1)))))
-}
-
-// record returns the plan that writes what jobs have attained, and moves those to the first queue that
-// have waited too long.
-func (p LeastAttained) record(c *census) esl.Plan {
-	plan := esl.Plan{Reason: "jobs have been served"}
-	back := make(map[string]bool)
-	for _, w := range c.waits {
-		x := c.byID[w.Job]
-		back[w.Job] = back[w.Job] || x.second && x.rate == 0 && !c.s.Now.Before(p.starves(x, w))
-	}
-	for _, x := range c.jobs {
-		served := x.served
-		switch {
-		case len(plan.Set)+2 > c.s.MaxChanges():
-			return plan
-		case back[x.job]:
-			served, plan.Reason = 0, "jobs have waited for long, and come to the first queue again"
-		case !x.stale && (!x.second || x.recorded >= c.threshold):
-			continue
-		}
-		plan.Set = append(plan.Set, c.record(x, served)...)
-	}
-	return plan
-}
-
-// reorder returns the plan that puts what waits of the second queue behind the first.
-func reorder(c *census) esl.Plan {
-	plan := esl.Plan{Reason: "jobs are in another queue"}
-	for _, w := range c.waits {
-		if by := -taskset.BoolInt(c.byID[w.Job].second); by != w.Raised && len(plan.Raise) < taskset.AtOnce {
-			plan.Raise = append(plan.Raise, esl.Raise{ID: w.ID, Reservation: w.Reservation, By: by})
-		}
-	}
-	return plan
-}
-
-// makeRoom evicts tasks of jobs that come after what waits.
-func (p LeastAttained) makeRoom(c *census) (plan esl.Plan) {
-	again := c.inOrder(p.Older.Or(time.Hour))
-	m, waits := c.making(p.Spare.Or(5*time.Minute)), c.waits
-	for _, r := range c.rooms {
-		m.tries(r.Info.V.Job).note(c.s, r)
-	}
-	if len(c.rooms) > 0 {
-		if plan = m.goOn(c.rooms, slices.Clone(waits)); !plan.Nothing() {
-			return plan
-		}
-		waits = without(c.s, slices.Clone(waits), c.rooms)
-	}
-	if !c.victims() {
-		return plan
-	}
-	var long []taskset.Wish
-	for _, w := range waits[:min(len(waits), mostConsidered)] {
-		x, due := c.byID[w.Job], w.Since.Add(p.After.Or(time.Second))
-		switch {
-		case c.s.Now.Before(due):
-			again = taskset.Earliest(again, due)
-		case x.second && !x.long || c.s.Now.Before(m.tries(w.Job).until):
-		default:
-			long = append(long, w)
-		}
-	}
-	if len(long) > 0 && len(c.free) > 0 {
-		more, _ := m.begin(long, c.free)
-		more.RequeueAfter, plan = plan.RequeueAfter, more
-		again = taskset.Earliest(again, nextTry(c.s.Now, long))
-	}
-	if !again.IsZero() {
-		plan.RequeueAfter = taskset.Earliest(plan.RequeueAfter, again)
-	}
-	return plan
-}
-
 // Why says in which queue the job of a task is, and what is done for it.
 func (p LeastAttained) Why(s *esl.State, task string) why.Reason {
-	t, ok := taskset.Waits(s, task)
-	if !ok {
-		return why.Reason{}
-	}
+	t, waits := taskset.Waits(s, task)
 	c := p.census(s)
-	x := c.byID[t.Info.V.Job]
-	if x == nil {
+	if !waits || c.byID[t.Info.V.Job] == nil {
 		return why.Reason{}
 	}
+	x := c.byID[t.Info.V.Job]
 	mine := slices.DeleteFunc(slices.Clone(c.rooms), func(r *cluster.Reservation) bool { return r.Info.V.Job != x.job })
 	if len(mine) > 0 {
 		return c.making(0).ending(mine)
 	}
 	had, most := why.InWords(seconds(x.served)), why.InWords(seconds(c.threshold))
 	if x.second {
-		var back time.Time
-		for _, w := range c.waits {
-			if w.Job == x.job {
-				back = taskset.Earliest(back, p.starves(x, w))
-			}
-		}
-		return why.Say(why.Order, "least-attained: its job has had %s of device time, and comes after jobs that have had less than %s; that ends in %s", had, most, why.InWords(back.Sub(s.Now)))
+		return why.Say(why.Order, "least-attained: its job has had %s of device time, and comes after jobs that have had less than %s; that ends in %s", had, most, why.InWords(x.back.Sub(s.Now)))
 	}
 	return why.Say(why.Order, "least-attained: its job has had less than %s of device time, and comes before jobs that have had more, which are evicted for it if it fits then", most)
 }
