@@ -55,8 +55,8 @@ type census struct {
 	threshold float64
 	// starve is how many times as long as it ran a job of the second queue waits at most.
 	starve time.Duration
-	jobs      []*service
-	byID      map[string]*service
+	jobs   []*service
+	byID   map[string]*service
 	// first is the number of jobs in the first queue.
 	first int
 	// rooms are the reservations of the policy, and free the ids for more.

@@ -74,11 +74,11 @@ func fitting(s *esl.State, rooms []*esl.Room) (n int) {
 }
 
 // giveWay chooses tasks of stay to evict for waiters of at least a priority: the youngest of a node
-// first, where the fewest are needed.
+// first, where the fewest are needed. A waiter that fits only then has waited for patience.
 //
 // A waiter outside the core of another elastic job of that priority counts only while its job has
 // fewer such tasks than this one. No task is evicted for it if its job would then have more.
-func (p Elastic) giveWay(s *esl.State, stay []*cluster.Task, priority int) (y yielded) {
+func giveWay(s *esl.State, stay []*cluster.Task, priority int, patience time.Duration) (y yielded) {
 	waiting := othersWaiting(s, priority)
 	if len(waiting) == 0 {
 		return y
@@ -108,7 +108,7 @@ func (p Elastic) giveWay(s *esl.State, stay []*cluster.Task, priority int) (y yi
 		}
 		y.waited = true
 		evicts := len(c.evicted) > len(before.evicted)
-		due := time.Unix(0, w.since).Add(p.patience())
+		due := time.Unix(0, w.since).Add(patience)
 		switch {
 		case evicts && equal && more[w.of]+1 > len(stay)-len(c.evicted):
 			c.back(before)
@@ -252,7 +252,7 @@ func has(s *esl.State, job cluster.ID, known map[cluster.ID]int) int {
 	n, ok := known[job]
 	if !ok {
 		s.View.EachMember(job, func(t *cluster.Task) {
-			n += taskset.BoolInt(t.Info.V != nil && t.Phase().Held() && !taskset.Leaving(t) && isMore(t))
+			n += taskset.BoolInt(t.Info.V != nil && taskset.Remains(t) && isMore(t))
 		})
 		known[job] = n
 	}

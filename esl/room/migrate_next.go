@@ -113,7 +113,7 @@ func (p Migrate) prepare(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 	}
 	var go1 []*cluster.Task
 	for _, t := range live {
-		if t.Phase().Held() && !taskset.Leaving(t) && !m.to.nodes[t.Status.V.Node] {
+		if taskset.Remains(t) && !m.to.nodes[t.Status.V.Node] {
 			go1 = append(go1, t)
 		}
 	}
@@ -211,7 +211,7 @@ func (p Migrate) back(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 	settled := true
 	var stuck []*cluster.Task
 	for _, t := range live {
-		held := t.Phase().Held() && !taskset.Leaving(t)
+		held := taskset.Remains(t)
 		settled = settled && held
 		if held && t.Phase() != types.Running && !m.from.nodes[t.Status.V.Node] {
 			stuck = append(stuck, t)

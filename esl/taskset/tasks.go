@@ -159,11 +159,14 @@ const AtOnce = 40
 
 // Granted reports whether a reservation is granted.
 func Granted(r *cluster.Reservation) bool {
-	return r.Current() && r.Grant.V.Phase == types.Granted
+	return r != nil && r.Current() && r.Grant.V.Phase == types.Granted
 }
 
 // Staying reports whether a task has a node, and is not being evicted from it.
 func Staying(t *cluster.Task) bool { return t.Phase().Held() && AttemptOf(t) == t.Status.V.Attempt }
+
+// Remains reports whether a task has a node, and is neither being stopped nor evicted.
+func Remains(t *cluster.Task) bool { return t.Phase().Held() && !Leaving(t) }
 
 // Locked reports whether a reservation exists, granted or not.
 func Locked(r *cluster.Reservation) bool { return r != nil && r.Info.V != nil }
