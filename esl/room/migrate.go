@@ -2,12 +2,9 @@ package room
 
 import (
 	"cmp"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
@@ -33,21 +30,6 @@ type Migrate struct {
 	Ask bool `json:"ask,omitempty" desc:"ask the tasks to save what they need before any is told to end: each says that it has, or that it could not, and then nothing moves; see docs/policies.md"`
 }
 
-// The resources of the policy, besides its reservations.
-const (
-	migrateAnywhere = "anywhere"
-	migrateBack     = "back"
-	migrateBegun    = "begun"
-
-	allEnded = "its tasks have ended"
-)
-
-// migrateTo are the slots of destinations, migrateFrom those of former places. There are two each:
-// a task draws on its slot until it ends, and may have to move meanwhile.
-func migrateTo() [2]string { return [2]string{"a", "b"} }
-
-func migrateFrom() [2]string { return [2]string{"c", "d"} }
-
 // Kind returns migrate.
 func (Migrate) Kind() string { return "migrate" }
 
@@ -60,10 +42,7 @@ func (Migrate) Describe() esl.Description {
 
 // Validate checks the times.
 func (p Migrate) Validate() error {
-	if p.Pause < 0 || p.Within < 0 {
-		return esl.Invalid("pause, within: %s and %s: one is negative: leave it out", time.Duration(p.Pause), time.Duration(p.Within))
-	}
-	return nil
+	return esl.InvalidIf(p.Pause < 0 || p.Within < 0, "pause, within: %s and %s: one is negative: leave it out", time.Duration(p.Pause), time.Duration(p.Within))
 }
 
 // Apply gives each task alternatives: to draw on one of the reservations, or to run anywhere. The
@@ -72,80 +51,34 @@ func (p Migrate) Apply(g *esl.Group) error {
 	g.Moves()
 	g.Make(g.Own(migrateAnywhere), types.Inf, controlplane.OnEvery())
 	g.Make(g.Own(migrateBack), 0, controlplane.OnEvery())
-	g.Lastly(func() error { return p.homes(g) })
+	g.Lastly(func() error { return homes(g, p.Ask) })
 	return p.Validate()
 }
 
-func (p Migrate) homes(g *esl.Group) error {
-	if len(g.Reservations) > 0 {
-		return esl.Invalid("policies: what another policy has locked does not move: drop migrate, or gang or elastic")
-	}
-	var errs []error
-	gates := make([]types.Requests, len(g.Tasks))
-	for i := range g.Tasks {
-		t := &g.Tasks[i].Task
-		gates[i], t.Requests = taskset.GatesAmong(t.Requests, g.ID)
-		switch {
-		case len(t.Alternatives) > 0 || len(t.Devices) > 0:
-			errs = append(errs, esl.Invalid("tasks[%d]: it has alternatives, or asks for certain devices, and is to be moved: drop them, or migrate", i))
-		case drawsOn(t.Requests) != "":
-			errs = append(errs, esl.Invalid("tasks[%d].requests: %q is of a reservation, which does not move: ask for it without, or drop migrate", i, drawsOn(t.Requests)))
-		case len(t.Requests) == 0:
-			errs = append(errs, esl.Invalid("tasks[%d].requests: it asks for nothing, and no room can be reserved for it: give what it takes", i))
-		case p.Ask && tooLongToAsk(g.Tasks[i]):
-			errs = append(errs, esl.Invalid("tasks[%d].name: %q, with the id %q, is too long, as the resources by which it is asked to save begin with its id: at most %d bytes are allowed, or %d of an id that is given; shorten it", i, t.Name, g.Tasks[i].ID, maxAskedName, maxAskedID))
-		case i > 0 && !esl.Alike(t, &g.Tasks[0].Task):
-			errs = append(errs, esl.Invalid("tasks[%d].requests: those that move ask for the same, and this one for something else than tasks[0], or it provides something: make a job of its own of it", i))
-		}
-	}
-	if err := esl.Join(errs...); err != nil {
-		return err
-	}
-	asked := g.Tasks[0].Task.Requests
-	var ways []types.Alternative
-	at := func(slot string) types.Requests {
-		there := types.Task{Requests: asked}
-		esl.DrawOn(&there, g.Own(slot), nil)
-		return there.Requests
-	}
-	for _, slot := range migrateTo() {
-		ways = append(ways, types.Alternative{Requests: at(slot)})
-	}
-	for _, slot := range migrateFrom() {
-		ways = append(ways, types.Alternative{Requests: at(slot).Plus(types.Requests{{Name: g.Own(migrateBack), Amount: esl.One}})})
-	}
-	ways = append(ways, types.Alternative{Requests: asked.Plus(types.Requests{{Name: g.Own(migrateAnywhere), Amount: esl.One}})})
-	for i := range g.Tasks {
-		g.Tasks[i].Task.Requests, g.Tasks[i].Task.Alternatives = gates[i], slices.Clone(ways)
-	}
-	return nil
+func (p Migrate) moving(s *esl.State) *moving {
+	return movingOf(s, cmp.Or(time.Duration(p.Within), 5*time.Minute), p.Ask)
 }
 
 // Next begins a move to fewer nodes, continues it, and ends it.
 func (p Migrate) Next(s *esl.State) esl.Plan {
-	var live []*cluster.Task
-	for _, t := range s.Members() {
-		if t.Info.V != nil && !t.Phase().Ended() {
-			live = append(live, t)
+	m := p.moving(s)
+	if len(m.live) == 0 {
+		return esl.Plan{Idle: allEnded}
+	}
+	if plan, on := m.next(); on {
+		return plan
+	}
+	for _, t := range m.live {
+		if t.Phase() != types.Running || taskset.Leaving(t) {
+			return esl.Plan{Idle: "not all of its tasks run"}
 		}
 	}
-	m := p.moving(s)
-	switch {
-	case len(live) == 0:
-		return esl.Plan{Idle: allEnded}
-	case m.to != nil && m.closed:
-		return p.leave(s, m, live)
-	case m.to != nil:
-		return p.prepare(s, m, live)
-	case m.from != nil && m.closed:
-		return p.back(s, m, live)
-	case m.from != nil || m.closed:
-		return p.end(s, m, "the place was taken away")
+	if last := s.Pool(s.Own(migrateBegun)); last != nil {
+		if next := esl.Stamped(last.Capacity()).Add(cmp.Or(time.Duration(p.Pause), time.Minute)); s.Now.Before(next) {
+			return esl.Plan{RequeueAfter: next, Idle: "it rests after its last move"}
+		}
 	}
-	if told := p.unask(s, live); !told.Nothing() {
-		return told
-	}
-	return p.begin(s, live)
+	return m.begin(onFewer(m.targets())).WhenIdle("its tasks do not fit on fewer nodes")
 }
 
 // ClusterScoped is set: free capacity changes with other jobs.
@@ -156,93 +89,16 @@ func (Migrate) Pace() time.Duration { return 100 * time.Millisecond }
 
 // Why says where a moving task goes, and why the job does not move.
 func (p Migrate) Why(s *esl.State, task string) why.Reason {
-	m := p.moving(s)
-	_, waits := taskset.Waits(s, task)
-	switch {
+	m, unsaved := p.moving(s), unsaved(s)
+	switch t, waits := taskset.Waits(s, task); {
 	case waits && m.to != nil && m.closed:
 		return why.Say(why.Room, "migrate: it moves to %v, where room is reserved for it", taskset.SortedKeys(m.to.nodes))
 	case waits && m.from != nil && m.closed:
 		return why.Say(why.Room, "migrate: its move was given up, and it returns to one of %v, where its place is kept", taskset.SortedKeys(m.from.nodes))
-	}
-	if r := p.unsaved(s); p.Ask && !r.IsZero() {
-		return r
-	}
-	if t, _ := taskset.Waits(s, task); waits && !m.closed && !p.hasRoom(s, t) {
+	case p.Ask && !unsaved.IsZero():
+		return unsaved
+	case waits && !m.closed && !hasRoom(s, t):
 		return why.Say(why.Room, "migrate: it begins anywhere, where there is room for what it asks for: no node has that at present")
 	}
 	return why.Reason{}
-}
-
-// drawsOn returns the first request that draws on a reservation, "" if there is none.
-func drawsOn(requests types.Requests) string {
-	for _, x := range requests {
-		if strings.Contains(x.Name, "@") {
-			return x.Name
-		}
-	}
-	return ""
-}
-
-// better returns bundles for the tasks that move, so that all are on fewer nodes, and those nodes;
-// nil if they do not fit.
-func (p Migrate) better(s *esl.State, live []*cluster.Task) (bundles []types.Bundle, to []string) {
-	asked, needs := p.asked(s, live[0])
-	there := make(map[string]int)
-	for _, t := range live {
-		there[t.Status.V.Node]++
-	}
-	if len(there) == 1 {
-		return nil, nil
-	}
-	room := make(map[string]int)
-	rooms := s.Rooms()
-	for _, r := range rooms {
-		n := r.Node.Name
-		room[n] = there[n] + r.Clone().Put(needs, len(live)-there[n])
-	}
-	slices.SortStableFunc(rooms, func(a, b *esl.Room) int {
-		x, y := a.Node.Name, b.Node.Name
-		return cmp.Or(cmp.Compare(room[y], room[x]), cmp.Compare(there[y], there[x]))
-	})
-	left := len(live)
-	for _, r := range rooms {
-		n := r.Node.Name
-		if left <= 0 || len(to) == len(there)-1 {
-			break
-		}
-		to = append(to, n)
-		more := min(left, room[n]) - min(left, there[n])
-		if more == 0 {
-			return nil, nil // bundles name destinations only: tasks there would have to leave
-		}
-		for range more {
-			bundles = append(bundles, types.Bundle{Requests: asked, Node: n})
-		}
-		left -= room[n]
-	}
-	if left > 0 {
-		return nil, nil
-	}
-	return bundles, to
-}
-
-// asked returns the requests of a task, and those of its node.
-func (p Migrate) asked(s *esl.State, t *cluster.Task) (asked types.Requests, needs []cluster.Need) {
-	asked = askedAnywhere(t.Info.V.Alternatives, s.Own(migrateAnywhere))
-	return asked, s.View.Needs(s.Namespace, asked)
-}
-
-// askedAnywhere returns the requests of the alternative to run anywhere.
-func askedAnywhere(ways []types.Alternative, anywhere string) (asked types.Requests) {
-	for _, way := range ways {
-		if way.Requests.Get(anywhere) == 0 {
-			continue
-		}
-		for _, x := range way.Requests {
-			if x.Name != anywhere {
-				asked = append(asked, x)
-			}
-		}
-	}
-	return asked
 }

@@ -39,31 +39,31 @@ func tooLongToAsk(s controlplane.Submission) bool {
 
 // ask asks tasks to save; saved reports whether all of them have. A task that could not ends the
 // move, which has changed nothing yet.
-func (p Migrate) ask(s *esl.State, m move, tasks []*cluster.Task) (plan esl.Plan, saved bool) {
+func (m *moving) ask(tasks []*cluster.Task) (plan esl.Plan, saved bool) {
 	number := types.Quantity(m.to.r.Info.Create) * esl.One
-	plan = esl.Plan{RequeueAfter: p.due(m.to), Reason: "they are asked to save what they need"}
+	plan = esl.Plan{RequeueAfter: m.due(m.to), Reason: "they are asked to save what they need"}
 	saved = true
 	for _, t := range tasks {
 		id := t.ID.ID
-		if answer := s.Pool(id + askUnsaved); answer != nil && answer.Capacity() == number {
-			return p.end(s, m, fmt.Sprintf("task %s could not save what it needs", id)), false
+		if answer := m.s.Pool(id + askUnsaved); answer != nil && answer.Capacity() == number {
+			return m.end(fmt.Sprintf("task %s could not save what it needs", id)), false
 		} else if answer != nil {
 			plan.Set = append(plan.Set, controlplane.Resource{Name: id + askUnsaved, Where: controlplane.InCluster()}) // from an earlier move
 		}
-		if asked := s.Pool(id + askSave); asked == nil || asked.Capacity() != number {
+		if asked := m.s.Pool(id + askSave); asked == nil || asked.Capacity() != number {
 			plan.Set = append(plan.Set, controlplane.Resource{Name: id + askSave, Capacity: number, Where: controlplane.InCluster(), Options: ofTask(id)})
 		}
-		answer := s.Pool(id + askSaved)
+		answer := m.s.Pool(id + askSaved)
 		saved = saved && answer != nil && answer.Capacity() == number
 	}
 	return plan, saved
 }
 
 // unask removes the questions when no move is on.
-func (p Migrate) unask(s *esl.State, live []*cluster.Task) esl.Plan {
+func (m *moving) unask() esl.Plan {
 	plan := esl.Plan{Reason: "they need not wait any more"}
-	for _, t := range live {
-		if p.Ask && s.Pool(t.ID.ID+askSave) != nil {
+	for _, t := range m.live {
+		if m.asks && m.s.Pool(t.ID.ID+askSave) != nil {
 			plan.Set = append(plan.Set, controlplane.Resource{Name: t.ID.ID + askSave, Where: controlplane.InCluster()})
 		}
 	}
@@ -71,7 +71,7 @@ func (p Migrate) unask(s *esl.State, live []*cluster.Task) esl.Plan {
 }
 
 // unsaved names a task that could not save when last asked.
-func (p Migrate) unsaved(s *esl.State) why.Reason {
+func unsaved(s *esl.State) why.Reason {
 	for _, t := range s.Members() {
 		if s.Pool(t.ID.ID+askUnsaved) != nil {
 			return why.Say(why.Room, "migrate: the job stays where it is, as task %s could not save what it needs; it is asked again when it would move the next time", t.ID.ID)

@@ -1,8 +1,8 @@
 package room
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,12 +20,81 @@ import (
 //	from alone is, anywhere is closed     given up: tasks without a node return
 //	neither is                            it is over
 
-// move is the state of a move.
-type move struct {
+// moving is the state of a move, for one decision.
+type moving struct {
+	s *esl.State
+	// live are the tasks of the job that have not ended.
+	live []*cluster.Task
+	// within is how long a move may take. asks reports whether tasks are asked to save before they move.
+	within time.Duration
+	asks   bool
 	// to is the destination, from the former places; nil means not reserved.
 	to, from *place
 	// closed reports whether tasks may begin only there.
 	closed bool
+}
+
+// movingOf returns the current move of a job.
+func movingOf(s *esl.State, within time.Duration, asks bool) *moving {
+	anywhere := s.View.Everywhere[types.Resolve(s.Namespace, s.Own(migrateAnywhere))]
+	m := &moving{s: s, within: within, asks: asks, closed: anywhere != nil && anywhere.V.Capacity == 0}
+	m.to, m.from = reserved(s, migrateTo()), reserved(s, migrateFrom())
+	for _, t := range s.Members() {
+		if t.Info.V != nil && !t.Phase().Ended() {
+			m.live = append(m.live, t)
+		}
+	}
+	return m
+}
+
+// next continues a move, and ends it. on reports whether there is one.
+func (m *moving) next() (plan esl.Plan, on bool) {
+	switch {
+	case m.to != nil && m.closed:
+		return m.leave(), true
+	case m.to != nil:
+		return m.prepare(), true
+	case m.from != nil && m.closed:
+		return m.back(), true
+	case m.from != nil || m.closed:
+		return m.end("the place was taken away"), true
+	}
+	plan = m.unask()
+	return plan, !plan.Nothing()
+}
+
+// targets returns the nodes that the tasks may move to, the number of tasks, and on how many nodes they are.
+func (m *moving) targets() (all []target, tasks, on int) {
+	has := make(map[string]int)
+	for _, t := range m.live {
+		has[t.Status.V.Node]++
+	}
+	if len(has) == 1 {
+		return nil, len(m.live), 1 // there are no fewer
+	}
+	_, needs := askedOf(m.s, m.live[0])
+	for _, r := range m.s.Rooms() {
+		n := r.Node.Name
+		all = append(all, target{node: n, has: has[n], room: has[n] + r.Clone().Put(needs, len(m.live)-has[n])})
+	}
+	return all, len(m.live), len(has)
+}
+
+// begin returns the plan that reserves capacity on nodes for the tasks that come there: nothing if there are
+// no nodes, or no slot is free.
+func (m *moving) begin(to []target) esl.Plan {
+	var names []string
+	var bundles []types.Bundle
+	for _, x := range to {
+		asked, _ := askedOf(m.s, m.live[0])
+		names = append(names, x.node)
+		bundles = append(bundles, slices.Repeat([]types.Bundle{{Requests: asked, Node: x.node}}, x.comes)...)
+	}
+	plan := esl.Plan{Set: []controlplane.Resource{m.s.InCluster(migrateBegun, esl.Stamp(m.s.Now))}, Reason: fmt.Sprintf("all would be on %v", names)}
+	if len(to) == 0 || !m.reserve(&plan, migrateTo(), m.reservation(bundles)) {
+		return esl.Plan{}
+	}
+	return plan
 }
 
 // place is a set of nodes, and the reservation for tasks there.
@@ -35,16 +104,8 @@ type place struct {
 	nodes map[string]bool
 }
 
-// moving returns the current move.
-func (p Migrate) moving(s *esl.State) move {
-	anywhere := s.View.Everywhere[types.Resolve(s.Namespace, s.Own(migrateAnywhere))]
-	m := move{closed: anywhere != nil && anywhere.V.Capacity == 0}
-	m.to, m.from = p.reserved(s, migrateTo()), p.reserved(s, migrateFrom())
-	return m
-}
-
 // reserved returns the place of the reserved one of two slots, nil if none is.
-func (p Migrate) reserved(s *esl.State, slots [2]string) *place {
+func reserved(s *esl.State, slots [2]string) *place {
 	for _, slot := range slots {
 		r := s.Reservation(s.Own(slot))
 		if r == nil || r.Info.V == nil {
@@ -60,90 +121,65 @@ func (p Migrate) reserved(s *esl.State, slots [2]string) *place {
 }
 
 // reserve adds to a plan the reservation of an unused slot, if there is one.
-func (p Migrate) reserve(s *esl.State, plan *esl.Plan, slots [2]string, r types.Reservation) bool {
+func (m *moving) reserve(plan *esl.Plan, slots [2]string, r types.Reservation) bool {
 	for _, slot := range slots {
-		if is := s.Reservation(s.Own(slot)); is == nil || is.Info.V == nil && is.Grant.V == nil {
-			plan.Reserve = append(plan.Reserve, controlplane.Reservation{ID: s.Own(slot), Reservation: r})
+		if is := m.s.Reservation(m.s.Own(slot)); is == nil || is.Info.V == nil && is.Grant.V == nil {
+			plan.Reserve = append(plan.Reserve, controlplane.Reservation{ID: m.s.Own(slot), Reservation: r})
 			return true
 		}
 	}
 	return false
 }
 
-// begin reserves a place on fewer nodes, if there is one.
-func (p Migrate) begin(s *esl.State, live []*cluster.Task) esl.Plan {
-	for _, t := range live {
-		if t.Phase() != types.Running || taskset.Leaving(t) {
-			return esl.Plan{Idle: "not all of its tasks run"}
-		}
-	}
-	name := s.Own(migrateBegun)
-	if pool := s.Pool(name); pool != nil {
-		if next := time.Unix(int64(pool.Capacity()/esl.One), 0).Add(cmp.Or(time.Duration(p.Pause), time.Minute)); s.Now.Before(next) {
-			return esl.Plan{RequeueAfter: next, Idle: "it rests after its last move"}
-		}
-	}
-	bundles, to := p.better(s, live)
-	plan := esl.Plan{
-		Set: []controlplane.Resource{{
-			Name: name, Capacity: types.Quantity(max(s.Now.Unix(), 1)) * esl.One, Where: controlplane.InCluster(), Options: esl.OfJob(s.Job),
-		}},
-		Reason: fmt.Sprintf("all would be on %v", to),
-	}
-	if len(bundles) == 0 || !p.reserve(s, &plan, migrateTo(), reservationOf(s, live[0], bundles)) {
-		return esl.Plan{Idle: "its tasks do not fit on fewer nodes"}
-	}
-	return plan
-}
-
-// reservationOf returns a reservation of bundles, with the properties of task t.
-func reservationOf(s *esl.State, t *cluster.Task, bundles []types.Bundle) types.Reservation {
-	return types.Reservation{Bundles: bundles, Priority: t.Info.V.Priority, Session: t.Info.V.Session, Job: s.Job}
+// reservation returns a reservation of bundles for the job.
+func (m *moving) reservation(bundles []types.Bundle) types.Reservation {
+	t := m.live[0].Info.V
+	return types.Reservation{Bundles: bundles, Priority: t.Priority, Session: t.Session, Job: m.s.Job}
 }
 
 // prepare waits for the grant, and until the tasks that move have saved; then it evicts them.
-func (p Migrate) prepare(s *esl.State, m move, live []*cluster.Task) esl.Plan {
+func (m *moving) prepare() esl.Plan {
 	switch {
-	case m.to.lost(s):
-		return p.end(s, m, "a node of the place is lost, or takes no tasks")
-	case !s.Now.Before(p.due(m.to)):
-		return p.end(s, m, "it took too long")
+	case m.to.lost(m.s):
+		return m.end("a node of the place is lost, or takes no tasks")
+	case !m.s.Now.Before(m.due(m.to)):
+		return m.end("it took too long")
 	case !taskset.Granted(m.to.r):
-		return esl.Plan{RequeueAfter: p.due(m.to)}
+		return esl.Plan{RequeueAfter: m.due(m.to)}
 	}
 	var go1 []*cluster.Task
-	for _, t := range live {
+	for _, t := range m.live {
 		if taskset.Remains(t) && !m.to.nodes[t.Status.V.Node] {
 			go1 = append(go1, t)
 		}
 	}
-	if p.Ask {
-		if plan, saved := p.ask(s, m, go1); !saved {
+	if m.asks {
+		if plan, saved := m.ask(go1); !saved {
 			return plan
 		}
 	}
 	if len(go1) == 0 {
-		return p.end(s, m, "none of its tasks is on another node")
+		return m.end("none of its tasks is on another node")
 	}
 	plan := esl.Plan{
-		RequeueAfter: p.due(m.to), Reason: "they move to where room was reserved", Set: []controlplane.Resource{p.open(s, migrateAnywhere, 0)}, Evict: evictions(go1, taskset.AtOnce, ""),
+		RequeueAfter: m.due(m.to), Reason: "they move to where room was reserved", Set: []controlplane.Resource{m.open(migrateAnywhere, 0)}, Evict: evictions(go1, taskset.AtOnce, ""),
 	}
-	kept := reservationOf(s, live[0], nil)
-	asked, _ := p.asked(s, live[0])
+	kept := m.reservation(nil)
+	asked, _ := askedOf(m.s, m.live[0])
 	for _, t := range go1 {
 		kept.Bundles = append(kept.Bundles, types.Bundle{Requests: asked, Node: t.Status.V.Node})
 	}
-	if kept.Collect = types.NewCollect(kept.Bundles, false); returns(s, live) {
-		p.reserve(s, &plan, migrateFrom(), kept)
+	if kept.Collect = types.NewCollect(kept.Bundles, false); m.returns() {
+		m.reserve(&plan, migrateFrom(), kept)
 	}
 	return plan
 }
 
 // returns reports whether all tasks have an alternative to return. An older version submitted tasks
 // without one: after a failed move they go anywhere at once.
-func returns(s *esl.State, live []*cluster.Task) bool {
-	for _, t := range live {
-		if !slices.ContainsFunc(t.Info.V.Alternatives, func(way types.Alternative) bool { return way.Requests.Get(s.Own(migrateBack)) > 0 }) {
+func (m *moving) returns() bool {
+	for _, t := range m.live {
+		if !slices.ContainsFunc(t.Info.V.Alternatives, func(way types.Alternative) bool { return way.Requests.Get(m.s.Own(migrateBack)) > 0 }) {
 			return false
 		}
 	}
@@ -151,11 +187,11 @@ func returns(s *esl.State, live []*cluster.Task) bool {
 }
 
 // leave evicts tasks that are elsewhere, and ends the move when all run at the destination.
-func (p Migrate) leave(s *esl.State, m move, live []*cluster.Task) esl.Plan {
+func (m *moving) leave() esl.Plan {
 	var go1, stuck []*cluster.Task
 	failed := ""
 	arrived := true
-	for _, t := range live {
+	for _, t := range m.live {
 		held, there := t.Phase().Held(), t.Status.V != nil && m.to.nodes[t.Status.V.Node]
 		arrived = arrived && t.Phase() == types.Running && there && !taskset.Leaving(t)
 		switch {
@@ -170,15 +206,15 @@ func (p Migrate) leave(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 	}
 	switch {
 	case arrived:
-		return p.end(s, m, "all have arrived")
-	case m.to.lost(s):
-		return p.giveUp(s, m, stuck, "a node of the place is lost, or takes no tasks")
+		return m.end("all have arrived")
+	case m.to.lost(m.s):
+		return m.giveUp(stuck, "a node of the place is lost, or takes no tasks")
 	case failed != "":
-		return p.giveUp(s, m, stuck, failed)
-	case !s.Now.Before(p.due(m.to)):
-		return p.giveUp(s, m, stuck, "it took too long")
+		return m.giveUp(stuck, failed)
+	case !m.s.Now.Before(m.due(m.to)):
+		return m.giveUp(stuck, "it took too long")
 	}
-	return esl.Plan{RequeueAfter: p.due(m.to), Reason: "they move to where room was reserved", Evict: evictions(go1, taskset.AtOnce, "")}
+	return esl.Plan{RequeueAfter: m.due(m.to), Reason: "they move to where room was reserved", Evict: evictions(go1, taskset.AtOnce, "")}
 }
 
 // fails reports whether a task does not start at the place.
@@ -194,23 +230,23 @@ func (at *place) fails(t *cluster.Task) bool {
 
 // giveUp gives up the destination: tasks that run there stay. The others return to their former
 // places or, if those are not reserved, go anywhere.
-func (p Migrate) giveUp(s *esl.State, m move, stuck []*cluster.Task, reason string) esl.Plan {
+func (m *moving) giveUp(stuck []*cluster.Task, reason string) esl.Plan {
 	if m.from == nil {
-		return p.end(s, m, reason)
+		return m.end(reason)
 	}
 	return esl.Plan{
-		Unreserve: []string{m.to.id}, Set: []controlplane.Resource{p.open(s, migrateBack, types.Inf)}, Evict: evictions(stuck, taskset.AtOnce, ""),
-		RequeueAfter: p.due(m.from), Reason: reason + ": they return",
+		Unreserve: []string{m.to.id}, Set: []controlplane.Resource{m.open(migrateBack, types.Inf)}, Evict: evictions(stuck, taskset.AtOnce, ""),
+		RequeueAfter: m.due(m.from), Reason: reason + ": they return",
 	}
 }
 
 // back waits until all tasks have a node again, or use all of the former places: the rest, whose
 // node is lost, then goes anywhere. It also evicts tasks left in the destination that do not run,
 // which were too many for one plan.
-func (p Migrate) back(s *esl.State, m move, live []*cluster.Task) esl.Plan {
+func (m *moving) back() esl.Plan {
 	settled := true
 	var stuck []*cluster.Task
-	for _, t := range live {
+	for _, t := range m.live {
 		held := taskset.Remains(t)
 		settled = settled && held
 		if held && t.Phase() != types.Running && !m.from.nodes[t.Status.V.Node] {
@@ -218,21 +254,21 @@ func (p Migrate) back(s *esl.State, m move, live []*cluster.Task) esl.Plan {
 		}
 	}
 	switch {
-	case len(stuck) > 0 && !m.from.lost(s) && s.Now.Before(p.due(m.from)):
-		return esl.Plan{RequeueAfter: p.due(m.from), Reason: "they do not start where they moved to: they return", Evict: evictions(stuck, taskset.AtOnce, "")}
-	case settled || m.from.full(s):
-		return p.end(s, m, "all have a place again")
-	case m.from.lost(s):
-		return p.end(s, m, "a node that they were on is lost, too, or takes no tasks")
-	case !s.Now.Before(p.due(m.from)):
-		return p.end(s, m, "it took too long to return")
+	case len(stuck) > 0 && !m.from.lost(m.s) && m.s.Now.Before(m.due(m.from)):
+		return esl.Plan{RequeueAfter: m.due(m.from), Reason: "they do not start where they moved to: they return", Evict: evictions(stuck, taskset.AtOnce, "")}
+	case settled || m.from.full(m.s):
+		return m.end("all have a place again")
+	case m.from.lost(m.s):
+		return m.end("a node that they were on is lost, too, or takes no tasks")
+	case !m.s.Now.Before(m.due(m.from)):
+		return m.end("it took too long to return")
 	}
-	return esl.Plan{RequeueAfter: p.due(m.from)}
+	return esl.Plan{RequeueAfter: m.due(m.from)}
 }
 
 // due is the deadline of a move. Returning tasks get as long as those that left.
-func (p Migrate) due(at *place) time.Time {
-	within := cmp.Or(time.Duration(p.Within), 5*time.Minute)
+func (m *moving) due(at *place) time.Time {
+	within := m.within
 	if at.r.Info.V.Directed() {
 		within *= 2
 	}
@@ -240,14 +276,7 @@ func (p Migrate) due(at *place) time.Time {
 }
 
 // lost reports whether a node of the place takes no tasks any more.
-func (at *place) lost(s *esl.State) bool {
-	for name := range at.nodes {
-		if n := s.View.Nodes[name]; n == nil || !n.Eligible() {
-			return true
-		}
-	}
-	return false
-}
+func (at *place) lost(s *esl.State) bool { return taskset.AnyLost(s, maps.Keys(at.nodes)) }
 
 // full reports whether tasks draw on all of the place.
 func (at *place) full(s *esl.State) bool {
@@ -266,7 +295,7 @@ func (at *place) full(s *esl.State) bool {
 }
 
 // end removes both reservations, except what tasks hold, and lets tasks begin anywhere.
-func (p Migrate) end(s *esl.State, m move, reason string) esl.Plan {
+func (m *moving) end(reason string) esl.Plan {
 	plan := esl.Plan{Reason: reason}
 	for _, at := range []*place{m.to, m.from} {
 		if at != nil {
@@ -274,18 +303,12 @@ func (p Migrate) end(s *esl.State, m move, reason string) esl.Plan {
 		}
 	}
 	if m.closed {
-		plan.Set = []controlplane.Resource{p.open(s, migrateAnywhere, types.Inf), p.open(s, migrateBack, 0)}
+		plan.Set = []controlplane.Resource{m.open(migrateAnywhere, types.Inf), m.open(migrateBack, 0)}
 	}
 	return plan
 }
 
 // open sets on every node the resource of an alternative.
-func (p Migrate) open(s *esl.State, way string, capacity types.Quantity) controlplane.Resource {
-	return controlplane.Resource{Name: s.Own(way), Capacity: capacity, Where: controlplane.OnEvery(), Options: esl.OfJob(s.Job)}
-}
-
-// hasRoom reports whether the alternative to run anywhere fits on a node.
-func (p Migrate) hasRoom(s *esl.State, t *cluster.Task) bool {
-	_, needs := p.asked(s, t)
-	return slices.ContainsFunc(s.Rooms(), func(r *esl.Room) bool { return r.Fits(needs) })
+func (m *moving) open(way string, capacity types.Quantity) controlplane.Resource {
+	return controlplane.Resource{Name: m.s.Own(way), Capacity: capacity, Where: controlplane.OnEvery(), Options: m.s.Lifetime()}
 }
