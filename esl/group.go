@@ -136,6 +136,16 @@ func (g *Group) Either(i int, alternatives ...types.Alternative) {
 	t.Alternatives = all
 }
 
+// OneOf is Either. Invalid: with those that the task has there are too many; the error names field.
+func (g *Group) OneOf(field string, i int, ways ...types.Alternative) error {
+	has := len(g.Tasks[i].Task.Alternatives)
+	if n := has * len(ways); n > types.MaxAlternatives {
+		return Invalid("%s: %d places with the %d alternatives that task %d has are %d: at most %d are allowed, drop some", field, len(ways), has, i, n, types.MaxAlternatives)
+	}
+	g.Either(i, ways...)
+	return nil
+}
+
 // Provide makes the i-th task provide a resource on its node.
 func (g *Group) Provide(i int, name string, amount types.Quantity, when types.When) {
 	t := &g.Tasks[i].Task

@@ -104,10 +104,9 @@ func (p Prefer) Apply(g *esl.Group) error {
 		places = append(places, types.Alternative{After: max(0, time.Duration(p.Anywhere))})
 	}
 	for i := range g.Tasks {
-		if n := len(g.Tasks[i].Task.Alternatives); n*len(places) > types.MaxAlternatives {
-			return esl.Invalid("of: %d places with the %d alternatives that task %d has are %d: at most %d are allowed, drop some", len(places), n, i, n*len(places), types.MaxAlternatives)
+		if err := g.OneOf("of", i, places...); err != nil {
+			return err
 		}
-		g.Either(i, places...)
 	}
 	return nil
 }

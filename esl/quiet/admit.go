@@ -2,12 +2,14 @@ package quiet
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -124,6 +126,42 @@ func (w *world) options(q *queue, rooms []*esl.Room, want map[*site]map[string]t
 	return out
 }
 
+// outlook is what a kind waits for that may not begin on any node with room: opens is a node that is about
+// to be opened for it, trying one on which it is tried how it goes with others, and loud are those on which
+// tasks would lose too much.
+type outlook struct {
+	opens, trying string
+	loud          []string
+}
+
+// outlook returns an empty one if a node with room is open for a kind, or none has room.
+func (w *world) outlook(k string) (x outlook) {
+	q := cmp.Or(w.queues[k], &queue{kind: k})
+	for _, o := range w.options(q, w.s.Rooms(), nil, taskset.OfTasks(w.s, q.tasks, w.s.Own(""))) {
+		switch name := o.site.node.Name; {
+		case !o.fits:
+		case o.site.open[k]:
+			return outlook{}
+		case o.admitted:
+			return outlook{opens: name}
+		case o.trying:
+			x.trying = name
+		default:
+			x.loud = append(x.loud, fmt.Sprintf("%s (%s: %.0f %%)", name, o.by, 100*o.worst))
+		}
+	}
+	return x
+}
+
+// takesAny says when a task of a kind takes a node that is not quiet.
+func (w *world) takesAny(k string) string {
+	from, marked := w.timeOf(since + k)
+	if due := from.Add(w.wait); marked && w.s.Now.Before(due) {
+		return "it takes the least bad one in " + why.InWords(due.Sub(w.s.Now).Round(time.Second))
+	}
+	return "it takes the least bad one by now"
+}
+
 // spoils returns for how many kinds, there or not, a node with others is quiet, and with another kind is not.
 // So loud kinds share nodes, and leave others quiet for those that come later.
 func (w *world) spoils(k string, present []string) (n int) {
@@ -176,7 +214,7 @@ func (w *world) admit() esl.Plan {
 	w.marks(&plan)
 	most := w.s.MaxChanges() - 1
 	plan.Set = plan.Set[:min(len(plan.Set), most)]
-	w.takeTurn(&plan)
+	w.s.TakeTurn(&plan)
 	plan.RequeueAfter = w.again
 	return plan
 }
@@ -290,7 +328,7 @@ func (w *world) overdue(plan *esl.Plan, q *queue, options []*option) (n int, all
 	case !marked && !fits(false):
 		return 0, false // it waits for room
 	case !marked:
-		plan.Set = append(plan.Set, w.set(since+q.kind, instant(w.s.Now)))
+		plan.Set = append(plan.Set, w.set(since+q.kind, esl.Stamp(w.s.Now)))
 		if from = w.s.Now; w.wait > 0 {
 			w.later(w.s.Now.Add(w.wait))
 			return 0, false

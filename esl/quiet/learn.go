@@ -129,8 +129,8 @@ func (w *world) learn() esl.Plan {
 	}
 	plan.Set = plan.Set[:min(len(plan.Set), max(1, w.s.MaxChanges()-2))]
 	if !plan.Nothing() {
-		plan.Set = append(plan.Set, w.set(learned, instant(w.s.Now)))
-		w.takeTurn(&plan)
+		plan.Set = append(plan.Set, w.set(learned, esl.Stamp(w.s.Now)))
+		w.s.TakeTurn(&plan)
 	}
 	return plan
 }
@@ -215,8 +215,8 @@ func (w *world) forget() esl.Plan {
 			plan.Set = append(plan.Set, w.set(key, e.quantity()))
 		}
 	}
-	plan.Set = append(plan.Set, w.set(faded, instant(w.s.Now)))
-	w.takeTurn(&plan)
+	plan.Set = append(plan.Set, w.set(faded, esl.Stamp(w.s.Now)))
+	w.s.TakeTurn(&plan)
 	return plan
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
 )
 
 // Quiet keeps apart the kinds of jobs that slow one another down (Paragon: Delimitrou and Kozyrakis, ASPLOS
@@ -47,10 +48,7 @@ func (Quiet) Describe() esl.Description {
 
 // checkAs refuses other words than tolerant.
 func checkAs(field, as string) error {
-	if as != "" && as != tolerant {
-		return esl.Invalid("%s: %q is unknown: write %s for a job that may be slowed, or leave it out", field, as, tolerant)
-	}
-	return nil
+	return esl.InvalidIf(as != "" && as != tolerant, "%s: %q is unknown: write %s for a job that may be slowed, or leave it out", field, as, tolerant)
 }
 
 // Apply refuses: jobs take part by Use.
@@ -58,10 +56,7 @@ func (Quiet) Apply(*esl.Group) error { return esl.SharedOnly(kind) }
 
 // Validate checks the parameters.
 func (p Quiet) Validate() error {
-	if p.Slowdown < 0 || p.Slowdown > 90 {
-		return esl.Invalid("slowdown: %d is not within 1 and 90 percent: change it, or leave it out for 10", p.Slowdown)
-	}
-	return nil
+	return esl.InvalidIf(p.Slowdown < 0 || p.Slowdown > 90, "slowdown: %d is not within 1 and 90 percent: change it, or leave it out for 10", p.Slowdown)
 }
 
 // Declare creates nothing, and checks that the names of what is learned will not be too long.
@@ -106,7 +101,23 @@ func (p Quiet) Next(s *esl.State) esl.Plan {
 }
 
 // WhyUsed says what a task waits for that may not begin on any node.
-func (p Quiet) WhyUsed(s *esl.State, _ esl.Use, task string) why.Reason { return p.survey(s).why(task) }
+func (p Quiet) WhyUsed(s *esl.State, _ esl.Use, task string) why.Reason {
+	t, waits := taskset.Waits(s, task)
+	if !waits {
+		return why.Reason{}
+	}
+	w := p.survey(s)
+	k := w.kindOf(t)
+	switch x := w.outlook(k); {
+	case x.opens != "":
+		return why.Say(why.Place, "quiet: node %s is about to be opened for it", x.opens)
+	case x.trying != "":
+		return why.Say(why.Place, "quiet: it is not known yet how kind %s goes with those on %s; that is being tried; %s", k, x.trying, w.takesAny(k))
+	case len(x.loud) > 0:
+		return why.Say(why.Place, "quiet: no node with room is quiet for kind %s; what tasks lose there: %s; %s", k, strings.Join(x.loud[:min(len(x.loud), 4)], ", "), w.takesAny(k))
+	}
+	return why.Reason{} // one is open, or none has room
+}
 
 func (p Quiet) survey(s *esl.State) *world {
 	return surveyOf(s, float64(cmp.Or(p.Slowdown, 10))/100, p.Wait.Or(time.Minute))

@@ -252,37 +252,18 @@ func (w *world) pool(suffix string) types.Quantity {
 	return 0
 }
 
-// instant is a time as an amount of a pool, in seconds.
-func instant(t time.Time) types.Quantity { return types.Quantity(max(1, t.Unix())) * esl.One }
-
 // timeOf returns the time that a pool of the policy has; ok is false if there is none.
 func (w *world) timeOf(suffix string) (at time.Time, ok bool) {
 	q := w.pool(suffix)
-	at = time.Unix(int64(q/esl.One), 0)
-	if at.After(w.s.Now) {
+	if at = esl.Stamped(q); at.After(w.s.Now) {
 		at = w.s.Now // the clock of another server was ahead
 	}
 	return at, q > 0
 }
 
-// The pools of the policy besides those of pairs: a counter that changes with each plan, so that of two
-// plans of one view the store takes one; and when something was learned, and forgotten, last.
+// The pools of the policy besides those of pairs: that of State.TakeTurn; and when something was learned, and forgotten, last.
 const (
 	turn    = "turn"
 	learned = "learned"
 	faded   = "faded"
 )
-
-// takeTurn adds the counter to a plan.
-func (w *world) takeTurn(plan *esl.Plan) {
-	if plan.Nothing() {
-		return
-	}
-	name := w.s.Own(turn)
-	key, mod := controlplane.ResourceKey(w.s.Namespace, name, types.ClusterWide), int64(0)
-	if p := w.s.Pool(name); p != nil {
-		mod = p.Info.Mod
-	}
-	plan.Set = append(plan.Set, w.set(turn, w.pool(turn)+esl.One))
-	plan.If = controlplane.ReadSet{key: mod}
-}
