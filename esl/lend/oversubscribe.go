@@ -2,12 +2,15 @@ package lend
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -37,10 +40,7 @@ func (Oversubscribe) Apply(*esl.Group) error { return esl.SharedOnly(kind) }
 
 // Validate checks the margin.
 func (p Oversubscribe) Validate() error {
-	if p.Margin < 0 || p.Margin > 90 {
-		return esl.Invalid("margin: %d is not within 1 and 90 percent: change it, or leave it out for 10", p.Margin)
-	}
-	return nil
+	return esl.InvalidIf(p.Margin < 0 || p.Margin > 90, "margin: %d is not within 1 and 90 percent: change it, or leave it out for 10", p.Margin)
 }
 
 // Declare creates nothing: what is lent depends on what is used.
@@ -75,6 +75,40 @@ func (p Oversubscribe) Next(s *esl.State) esl.Plan {
 }
 
 // WhyUsed says what is lent, when a task waits for that.
-func (Oversubscribe) WhyUsed(s *esl.State, u esl.Use, task string) why.Reason {
-	return wait(s, u, task)
+func (p Oversubscribe) WhyUsed(s *esl.State, u esl.Use, task string) why.Reason {
+	t, waits := taskset.Waits(s, task)
+	if !waits {
+		return why.Reason{}
+	}
+	both := lents(s)
+	nodes, best := 0, (*cluster.Node)(nil)
+	var sum, most [2]types.Quantity
+	for _, n := range byName(s) {
+		var free [2]types.Quantity
+		for i, l := range both {
+			has, _ := s.View.Capacity(n, l.id)
+			sum[i] += has
+			free[i], _ = s.View.Free(n, l.id)
+		}
+		if has, _ := s.View.Capacity(n, both[0].id); has > 0 {
+			nodes++
+		}
+		if best == nil || min(free[0], free[1]) > min(most[0], most[1]) {
+			best, most = n, free
+		}
+	}
+	if nodes == 0 {
+		return why.Say(why.Room, "best-effort: %s lends nothing: the owners use what they request, or have come just now, or no node has told yet what is used", u.Name)
+	}
+	wants := [2]types.Quantity{t.Info.V.Requests.Get(both[0].name), t.Info.V.Requests.Get(both[1].name)}
+	if most[0] >= wants[0] && most[1] >= wants[1] {
+		return why.Reason{}
+	}
+	return why.Say(why.Room, "best-effort: it waits for %s of %s to be idle on one node; of what is lent on %d nodes, %s, most is free on %s: %s",
+		amounts(wants), u.Name, nodes, amounts(sum), best.Name, amounts([2]types.Quantity{max(0, most[0]), max(0, most[1])}))
+}
+
+// amounts writes amounts of what is lent.
+func amounts(of [2]types.Quantity) string {
+	return fmt.Sprintf("%s cpu and %s of memory", of[0].Format(types.CPU), (of[1] / esl.One * mib).Format(types.Memory))
 }
