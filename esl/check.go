@@ -18,5 +18,5 @@ func SharedOnly(kind string) error {
 // CheckMade refuses the value of a field from which a name is made that is too long.
 func CheckMade(field, value, name string) error {
 	over := len(name) - types.MaxName
-	return InvalidIf(over > 0, "%s: %q is too long: what this policy makes of it would be called %s, which has %d bytes more than allowed; shorten it", field, value, name, over)
+	return InvalidIf(over > 0, "%s: %q is too long: what this policy makes of it would be called %s, which has %d bytes more than allowed: at most %d are allowed, shorten it", field, value, name, over, types.MaxName)
 }

@@ -17,6 +17,8 @@ import (
 type census struct {
 	s    *esl.State
 	over []string
+	// after is how long a user waits for its share before it is taken back from others; 0 means without limit.
+	after time.Duration
 	// capacity is how much of each resource is shared, in units of the pools.
 	capacity []float64
 	users    []*user
@@ -70,9 +72,10 @@ type user struct {
 	bound []*cluster.Task
 }
 
-// census takes a census.
-func (p FairShare) census(s *esl.State) *census {
-	c := &census{s: s, over: p.over(), byPath: make(map[string]*user), asked: make(map[*types.Request][]float64), memory: esl.Remember(s, newMemory)}
+// censusOf takes a census of the users of a tree, who share the resources over. reclaim is how long a user
+// waits for its share before it is taken back from others; 0 means without limit.
+func censusOf(s *esl.State, over []string, all Team, reclaim time.Duration) *census {
+	c := &census{s: s, over: over, after: reclaim, byPath: make(map[string]*user), asked: make(map[*types.Request][]float64), memory: esl.Remember(s, newMemory)}
 	c.rooms, c.ids = taskset.Numbered(s, roomsAtOnce)
 	c.gangs = c.waitingGangs()
 	referring := s.Referring()
@@ -81,7 +84,7 @@ func (p FairShare) census(s *esl.State) *census {
 		if !ok {
 			continue
 		}
-		c.count(p, use.As, job)
+		c.count(use.As, job)
 	}
 	slices.SortFunc(c.users, func(a, b *user) int { return strings.Compare(a.path, b.path) })
 	c.capacity = c.total()
@@ -92,7 +95,7 @@ func (p FairShare) census(s *esl.State) *census {
 		}
 	}
 	c.forget()
-	c.tree = c.grow(p.team())
+	c.tree = c.grow(all)
 	return c
 }
 
@@ -134,7 +137,7 @@ func (c *census) user(path string) *user {
 }
 
 // count counts the tasks of a job, if any has not ended.
-func (c *census) count(p FairShare, path, job string) {
+func (c *census) count(path, job string) {
 	var u *user
 	var served int64
 	var took time.Duration
@@ -157,7 +160,7 @@ func (c *census) count(p FairShare, path, job string) {
 		}
 		switch {
 		case t.Phase() != types.Pending:
-			if p.Reclaim > 0 {
+			if c.after > 0 {
 				u.bound = append(u.bound, t)
 			}
 		case t.Info.V.Stop == nil:

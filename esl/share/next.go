@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/words"
 )
 
 // targets returns the desired pools of each user. Unwanted capacity is in all of them: first come,
@@ -117,9 +118,19 @@ func (c *census) fits(u *user, target []float64) bool {
 	return true
 }
 
+// setPools returns the plan that sets the pools of users, and removes those of users without jobs.
+func (c *census) setPools(targets map[*user][]float64) esl.Plan {
+	plan, most := esl.Plan{Set: c.sets(targets), Reason: "set the shares of " + words.Count(len(c.users), "user")}, c.s.MaxChanges()
+	if len(plan.Set) < most {
+		plan.Set = append(plan.Set, c.unused()...)
+	}
+	plan.Set = plan.Set[:min(len(plan.Set), most)]
+	return plan
+}
+
 // unused returns the removal of pools of users without jobs.
-func (p FairShare) unused(c *census) []controlplane.Resource {
-	prefix := esl.OwnName(c.s.ID, p.Kind(), "") + "."
+func (c *census) unused() []controlplane.Resource {
+	prefix := c.s.Own("") + "."
 	inUse := make(map[types.ResourceID]bool)
 	for _, u := range c.users {
 		for _, rid := range u.rids {

@@ -17,11 +17,11 @@ import (
 // reclaim evicts tasks of users over their share for as long as another user has waited for its own:
 // none without which the waiting tasks fit, once the leaving tasks have ended. The tasks of a
 // reservation, such as a gang, go together.
-func (p FairShare) reclaim(c *census, targets map[*user][]float64) esl.Plan {
-	if p.Reclaim <= 0 {
+func (c *census) reclaim(targets map[*user][]float64) esl.Plan {
+	after := c.after
+	if after <= 0 {
 		return esl.Plan{}
 	}
-	after := time.Duration(p.Reclaim)
 	if evict := c.clearRooms(after); len(evict) > 0 {
 		return esl.Plan{Evict: evict, Reason: "a share is free in pieces for longer than " + after.String()}
 	}

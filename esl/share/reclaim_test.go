@@ -153,7 +153,7 @@ func TestReclaimNoMoreThanNeeded(t *testing.T) {
 			c.tree.shareOut(c.capacity)
 			c.seeking = c.waitingTasks()
 			var got []string
-			for _, e := range p.reclaim(c, c.targets()).Evict {
+			for _, e := range c.reclaim(c.targets()).Evict {
 				got = append(got, e.Task)
 			}
 			slices.Sort(got)

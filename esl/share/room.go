@@ -40,11 +40,11 @@ type waitingTask struct {
 }
 
 // makeRoom creates reservations for tasks that need them, and removes those no longer needed.
-func (p FairShare) makeRoom(c *census) esl.Plan {
+func (c *census) makeRoom() esl.Plan {
 	seekers := c.waitingTasks()
 	c.seeking = seekers
 	c.taken = collectingFor(c.s)
-	if plan := p.giveUp(c, seekers); len(plan.Unreserve) > 0 {
+	if plan := c.giveUp(seekers); len(plan.Unreserve) > 0 {
 		return plan
 	}
 	idle, since := c.idle(seekers), c.intervals(seekers)
@@ -75,11 +75,11 @@ func (p FairShare) makeRoom(c *census) esl.Plan {
 
 // giveUp removes reservations that no task needs any more, and those for which another node would
 // be much sooner now.
-func (p FairShare) giveUp(c *census, seekers []waitingTask) esl.Plan {
+func (c *census) giveUp(seekers []waitingTask) esl.Plan {
 	plan := esl.Plan{Reason: "a share is not collected any more where it was"}
 	for _, r := range c.rooms {
 		i := slices.IndexFunc(seekers, func(x waitingTask) bool { return x.room == r })
-		if i >= 0 && taskset.IsReserving(r) && !p.moves(c, seekers[i]) || r.Grant.V != nil && !r.Current() {
+		if i >= 0 && taskset.IsReserving(r) && !c.moves(seekers[i]) || r.Grant.V != nil && !r.Current() {
 			continue
 		}
 		plan.Unreserve = append(plan.Unreserve, r.ID.ID)
@@ -87,10 +87,10 @@ func (p FairShare) giveUp(c *census, seekers []waitingTask) esl.Plan {
 	return plan
 }
 
-// moves reports whether a reservation moves to another node. With Reclaim it does so only when its
+// moves reports whether a reservation moves to another node. If shares are taken back, it does so only when its
 // node has become impossible, because evictions bound the wait.
-func (p FairShare) moves(c *census, x waitingTask) bool {
-	if p.Reclaim <= 0 {
+func (c *census) moves(x waitingTask) bool {
+	if c.after <= 0 {
 		return c.sooner(x)
 	}
 	_, ok := c.until(x, c.s.View.Nodes[x.room.Info.V.Bundles[0].Node])

@@ -2,6 +2,7 @@ package share
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -9,6 +10,56 @@ import (
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
 )
+
+// asked returns what a waiting task asks for of the pools of its user.
+func (u *user) asked(t *cluster.Task) []float64 {
+	asks := make([]float64, len(u.pools))
+	for r, pool := range u.pools {
+		asks[r] = float64(t.Info.V.Requests.Get(pool))
+		if len(t.Info.V.Alternatives) > 0 {
+			asks[r] += float64(t.Info.V.Alternatives[0].Requests.Get(pool))
+		}
+	}
+	return asks
+}
+
+// isReserved reports whether the pools of a user are requested by the reservation of a task, as of a gang.
+func (u *user) isReserved(t *cluster.Task) bool {
+	return !slices.ContainsFunc(u.asked(t), func(q float64) bool { return q > 0 })
+}
+
+// has says how much of its share a user has: of each resource of which it has too little for a task or, if
+// it has enough, of all that the task asks for.
+func (c *census) has(u *user, t *cluster.Task) (text string, short bool) {
+	asks, reserved := u.asked(t), u.isReserved(t)
+	var all, lacks []string
+	for r, resource := range c.over {
+		if asks[r] == 0 && (!reserved || u.waits[r] == 0) {
+			continue
+		}
+		has := max(0, float64(u.cap[r]))
+		text := fmt.Sprintf("%s of its share of %s %s", amountText(u.held[r]), amountText(has), unitText(resource))
+		if all = append(all, text); u.held[r]+asks[r] > has {
+			lacks = append(lacks, text)
+		}
+	}
+	if len(lacks) > 0 {
+		return strings.Join(lacks, ", and "), true
+	}
+	return strings.Join(all, ", and "), false
+}
+
+// beforeText says how many tasks of the same user come first; empty if none does.
+func beforeText(s *esl.State, user string, t *cluster.Task, together bool) string {
+	switch n := before(s, user, t, together); n {
+	case 0:
+		return ""
+	case 1:
+		return "; 1 task is before it"
+	default:
+		return fmt.Sprintf("; %d tasks are before it", n)
+	}
+}
 
 // anyOver reports whether a user has more than its pools.
 func (c *census) anyOver() bool {
