@@ -15,6 +15,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// maxLimit is the largest limit.
+const maxLimit = 1 << 30
+
 // A gate is an ephemeral resource of one task, which requests the least amount of it. The task
 // waits until the gate exists.
 type gate struct {

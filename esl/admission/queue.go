@@ -60,9 +60,6 @@ func (p Queue) Validate() error {
 	)
 }
 
-// maxLimit is the largest limit.
-const maxLimit = 1 << 30
-
 // Declare returns the resource of which each task requests one.
 func (p Queue) Declare(id string) ([]controlplane.Resource, error) {
 	if err := p.Validate(); err != nil {

@@ -164,14 +164,6 @@ func (p Colocate) partnersIn(s *esl.State) map[string]bool {
 	return out
 }
 
-// nodeOf returns the node of a task, "" if it has none.
-func nodeOf(t *cluster.Task) string {
-	if !t.Phase().Held() {
-		return ""
-	}
-	return t.Status.V.Node
-}
-
 // partnersOf returns the task with an id, the tasks of the job with that id, and those of the jobs
 // with that name. If none of these has a node, it adds the tasks of that name that have one.
 func partnersOf(s *esl.State, name string) []*cluster.Task {

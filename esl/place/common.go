@@ -73,3 +73,11 @@ func names(nodes []*cluster.Node) []string {
 	}
 	return out
 }
+
+// nodeOf returns the node of a task, "" if it has none.
+func nodeOf(t *cluster.Task) string {
+	if !t.Phase().Held() {
+		return ""
+	}
+	return t.Status.V.Node
+}

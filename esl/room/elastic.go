@@ -75,7 +75,7 @@ func (p Elastic) NeedsNodes() bool { return p.Min > 0 }
 func (p Elastic) Next(s *esl.State) esl.Plan {
 	core, more := coreOf(s)
 	if len(core)+len(more) == 0 || s.Ended() {
-		return esl.Plan{Idle: allEnded}
+		return esl.Plan{Idle: taskset.AllEnded}
 	}
 	switch plan, has := keepCore(s, core, more); {
 	case !plan.Nothing():

@@ -33,6 +33,19 @@ type making struct {
 	spared time.Time
 }
 
+// atATime is the number of tasks or gangs for which capacity is made at a time.
+const atATime = 16
+
+// noScheduler refuses tasks with a scheduler of their own.
+func noScheduler(g *esl.Group, kind string) error {
+	for i := range g.Tasks {
+		if by := g.Tasks[i].Task.Scheduler; by != "" {
+			return esl.Invalid("tasks[%d].scheduler: is %q, and room is made for what the scheduler of Escher places: leave it out, or drop the policy %s", i, by, kind)
+		}
+	}
+	return nil
+}
+
 // policy returns the id of the shared policy whose end deletes the reservations; "" if they end with a job.
 func (m *making) policy() string {
 	if m.s.Job != "" {

@@ -31,7 +31,7 @@ type Migrate struct {
 }
 
 // Kind returns migrate.
-func (Migrate) Kind() string { return "migrate" }
+func (Migrate) Kind() string { return kindMigrate }
 
 // Describe says what the policy does, and its flags.
 func (Migrate) Describe() esl.Description {
@@ -63,7 +63,7 @@ func (p Migrate) moving(s *esl.State) *moving {
 func (p Migrate) Next(s *esl.State) esl.Plan {
 	m := p.moving(s)
 	if len(m.live) == 0 {
-		return esl.Plan{Idle: allEnded}
+		return esl.Plan{Idle: taskset.AllEnded}
 	}
 	if plan, on := m.next(); on {
 		return plan

@@ -12,13 +12,13 @@ import (
 
 // What the tasks of a job that moves request, and which of it is open.
 
-// The resources of the policy, besides its reservations.
+// The kind, in the names of what is made for a job, and the resources besides reservations.
 const (
+	kindMigrate = "migrate"
+
 	migrateAnywhere = "anywhere"
 	migrateBack     = "back"
 	migrateBegun    = "begun"
-
-	allEnded = "its tasks have ended"
 )
 
 // migrateTo are the slots of destinations, migrateFrom those of former places. There are two each:

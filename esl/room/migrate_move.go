@@ -21,7 +21,7 @@ func Move(ctx context.Context, c *esl.Client, job, node string) error {
 	if err != nil {
 		return fail(err)
 	}
-	prefix := esl.OwnName(job, Migrate{}.Kind(), "") + "."
+	prefix := esl.OwnName(job, kindMigrate, "") + "."
 	const places = 4
 	var taken []string
 	for _, kind := range []controlplane.Kind{controlplane.Reservations, controlplane.Grants} {
@@ -56,7 +56,7 @@ func roomOn(ctx context.Context, c *esl.Client, job, node string) (types.Reserva
 		if t.Task.Job != job || t.Phase().Ended() {
 			return nil
 		}
-		asked := askedAnywhere(t.Task.Alternatives, esl.OwnName(job, Migrate{}.Kind(), migrateAnywhere))
+		asked := askedAnywhere(t.Task.Alternatives, esl.OwnName(job, kindMigrate, migrateAnywhere))
 		moves = moves && len(asked) > 0
 		if !t.Phase().Held() || t.Status.Node != node {
 			r.Bundles = append(r.Bundles, types.Bundle{Requests: asked, Node: node})

@@ -56,16 +56,6 @@ func (p Preempt) Apply(g *esl.Group) error {
 	return cmp.Or(noScheduler(g, p.Kind()), p.Validate())
 }
 
-// noScheduler refuses tasks with a scheduler of their own.
-func noScheduler(g *esl.Group, kind string) error {
-	for i := range g.Tasks {
-		if by := g.Tasks[i].Task.Scheduler; by != "" {
-			return esl.Invalid("tasks[%d].scheduler: is %q, and room is made for what the scheduler of Escher places: leave it out, or drop the policy %s", i, by, kind)
-		}
-	}
-	return nil
-}
-
 func (p Preempt) after() time.Duration { return p.After.Or(time.Second) }
 
 func (p Preempt) spare() time.Duration { return p.Spare.Or(time.Minute) }
@@ -126,9 +116,6 @@ func (p Preempt) wanting(s *esl.State) (all, long []taskset.Wish, again time.Tim
 	long, again = byWait(all, s.Now, p.after())
 	return all, long, again
 }
-
-// atATime is the number of tasks or gangs for which capacity is made at a time.
-const atATime = 16
 
 // rooms returns the reservations that make capacity for the job, and the free ids for more of them.
 // Older versions used only the id without a number.

@@ -19,6 +19,9 @@ func Ended(tasks []*cluster.Task) bool {
 	return !slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return !t.Phase().Ended() })
 }
 
+// AllEnded is why a policy does nothing more for its job.
+const AllEnded = "its tasks have ended"
+
 // Broken says why tasks that need one another must end; "" if they need not.
 func Broken(tasks []*cluster.Task) string {
 	for _, t := range tasks {
