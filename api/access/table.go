@@ -37,6 +37,8 @@ func ofCluster() []Row {
 		{"listNodes", read(rights.Nodes)},
 		{"getNode", read(rights.Nodes)},
 		{"explainNode", read(rights.Audit)}, // it names tasks of all namespaces
+		{"listHistory", read(rights.Audit)}, // of all namespaces, too
+		{"getUsage", read(rights.Audit)},
 		{"cordonNode", write(rights.Nodes)},
 		{"uncordonNode", write(rights.Nodes)},
 		{"drainNode", write(rights.Nodes)},

@@ -15,6 +15,7 @@ import (
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -27,6 +28,8 @@ type Config struct {
 	NodeTLS *tls.Config
 	// Used counts what a namespace uses of its budgets; nil means that it is not known.
 	Used func(ctx context.Context, store controlplane.Store, ns string) (types.Budget, error)
+	// History answers questions about ended tasks; nil means that there is none.
+	History *accounting.Recorder
 	// Voice words the remedies of explanations; nil means plain words.
 	Voice action.Renderer
 	// Now is the clock.
@@ -82,7 +85,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	}
 	s.api = humago.New(mux, conf)
 	s.alias()
-	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.changes, s.follow, s.output, s.inside, s.images, s.administered, s.namespaces} {
+	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.history, s.changes, s.follow, s.output, s.inside, s.images, s.administered, s.namespaces} {
 		register()
 	}
 	mux.ServeMux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

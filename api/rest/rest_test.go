@@ -39,7 +39,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	left := make(chan struct{}, 1)
 	c, err := hollow.Start(t.Context(), hollow.Config{
-		Nodes: hollow.Racks(hollow.Nodes(4, 4), 2), APIDir: t.TempDir(), StateDir: t.TempDir(), Behave: writes, Runtime: inside(t.TempDir(), left),
+		Nodes: hollow.Racks(hollow.Nodes(4, 4), 2), APIDir: t.TempDir(), HistoryDir: t.TempDir(), StateDir: t.TempDir(), Behave: writes, Runtime: inside(t.TempDir(), left),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 
 // serve starts the API, in place of the one before.
 func (w *world) serve() {
-	h, api := rest.Build(rest.Config{Store: w.cluster.Store, Used: used, Now: time.Now, Version: "test"})
+	h, api := rest.Build(rest.Config{Store: w.cluster.Store, History: w.cluster.History, Used: used, Now: time.Now, Version: "test"})
 	if w.server != nil {
 		w.server.CloseClientConnections()
 		w.server.Close()
@@ -251,6 +251,9 @@ func TestOperations(t *testing.T) {
 	w.images()
 	w.namespaces()
 	w.nodes()
+	w.recorded()
+	w.want("GET", "/v1/history", "")
+	w.want("GET", "/v1/usage", "")
 	w.complete()
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -56,6 +57,9 @@ type Options struct {
 	// Beat is called with false whenever the loop runs, at least every Policy.Interval, and with
 	// true when the store answers; nil disables it.
 	Beat func(heard bool)
+	// Recorded returns the revision up to which the history of this process has all ends of tasks. No
+	// ended task is deleted, and nothing compacted, beyond it: see awaitsHistory. nil means no history.
+	Recorded func() int64
 	// Logger logs its work; nil disables logging.
 	Logger *zap.Logger
 }
@@ -68,6 +72,9 @@ func NewCollector(store controlplane.Store, maint controlplane.Maintenance, poli
 	}
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()
+	}
+	if opts.Recorded == nil {
+		opts.Recorded = func() int64 { return math.MaxInt64 }
 	}
 	if opts.Beat == nil {
 		opts.Beat = func(bool) {}
@@ -258,7 +265,7 @@ func (c *Collector) decide(now time.Time) (steps []step, more bool) {
 	}
 	l := pass{
 		index: c.index, policy: c.policy, now: now, revision: revision, tasks: c.reached[controlplane.Tasks],
-		usage: c.usage, repeat: c.repeat, limit: maxSteps,
+		usage: c.usage, repeat: c.repeat, limit: maxSteps, recorded: c.recorded(),
 		metrics: c.opts.Metrics, failed: c.panicked,
 	}
 	c.repeat = false

@@ -78,7 +78,7 @@ func BenchmarkCollectTask(b *testing.B) {
 				c.index.apply(e, now())
 			}
 		}
-		l := pass{index: c.index, policy: c.policy, now: now().Add(2 * time.Hour), revision: 1 << 40, limit: each}
+		l := pass{index: c.index, policy: c.policy, now: now().Add(2 * time.Hour), revision: 1 << 40, limit: each, recorded: 1 << 40}
 		steps, _ := l.decide()
 		if undone, err := c.perform(b.Context(), steps); err != nil || len(undone) > 0 || len(steps) != min(each, b.N-n) {
 			b.Fatal(len(steps), len(undone), err)
@@ -97,7 +97,7 @@ func BenchmarkCollectNothing(b *testing.B) {
 	c.policy.KeepNumber = 2_000_000
 	b.ReportAllocs()
 	for b.Loop() {
-		l := pass{index: c.index, policy: c.policy, now: now(), revision: 1 << 40, limit: maxSteps}
+		l := pass{index: c.index, policy: c.policy, now: now(), revision: 1 << 40, limit: maxSteps, recorded: 1 << 40}
 		if steps, _ := l.decide(); len(steps) > 0 {
 			b.Fatal(len(steps))
 		}

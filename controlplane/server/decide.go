@@ -64,6 +64,8 @@ type pass struct {
 	// repeat writes the admission of a nearly full database again, with present figures. Without
 	// any write etcd does not notice freed space.
 	repeat bool
+	// recorded is the revision up to which ends of tasks may be deleted.
+	recorded int64
 	// limit is the approximate largest number of steps.
 	limit int
 	// metrics receives the usage of namespaces; nil means none.

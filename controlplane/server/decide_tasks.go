@@ -63,7 +63,7 @@ func (l *pass) leftTasks() {
 
 // endedTasks collects ended tasks that are too old, and the oldest of too many. It spares recent
 // ones, so that watchers see the end, and those that a job holds. When the database is almost full
-// it collects all.
+// it collects all. It leaves those that the history does not have yet.
 func (l *pass) endedTasks() {
 	urgent := l.urgent()
 	if urgent {
@@ -77,6 +77,9 @@ func (l *pass) endedTasks() {
 		tooMany := len(l.ended) > l.policy.KeepNumber
 		if !urgent && age < l.policy.KeepAge && (!tooMany || age < l.policy.KeepMin) {
 			return
+		}
+		if !urgent && t.statusMod > l.recorded {
+			return // the others ended later
 		}
 		l.ended.remove(t)
 		if !urgent && t.job.goesOn() {

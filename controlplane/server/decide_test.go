@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -73,7 +74,7 @@ func (x *index) learn(rev int64, p put) {
 
 // at returns a pass over a complete index at a time.
 func (x *index) at(now time.Time, p Policy) *pass {
-	return &pass{index: x, policy: p, now: now, revision: 1000, tasks: 1000, limit: maxSteps}
+	return &pass{index: x, policy: p, now: now, revision: 1000, tasks: 1000, limit: maxSteps, recorded: math.MaxInt64}
 }
 
 // told returns the effects of steps, one line each: the reason, the key put with its text or the

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"go.uber.org/zap"
@@ -49,11 +50,11 @@ func (c *Collector) housekeep(ctx context.Context) error {
 	if c.usage.Alarm {
 		c.history = c.usage.Revision
 	}
-	if c.history > c.compacted {
-		if err := c.maint.Compact(ctx, c.history); err != nil {
+	if until := min(c.history, c.recorded()); until > c.compacted {
+		if err := c.maint.Compact(ctx, until); err != nil {
 			return err
 		}
-		c.compacted = c.history
+		c.compacted = until
 	}
 	c.history = c.usage.Revision
 	if time.Since(c.rewritten.at) < rewriteGap || !cramped(c.usage) && !(freed && c.stuck()) {
@@ -63,6 +64,19 @@ func (c *Collector) housekeep(ctx context.Context) error {
 	c.log.Info("defragmenting", zap.String("reason", fmt.Sprintf("%s of its file of %s are in use, and it may have %s",
 		size(c.usage.InUse), size(c.usage.File), size(c.usage.Quota))))
 	return c.maint.Defragment(ctx)
+}
+
+// awaitsHistory is the fraction of the quota in use from which the collector does not wait for the
+// history: that must neither close admission nor fill the database.
+const awaitsHistory = 0.5
+
+// recorded returns the revision up to which the collector may delete ends of tasks. It does not wait
+// for the history if it cannot tell how full the database is.
+func (c *Collector) recorded() int64 {
+	if u := c.usage; u.Revision != 0 && u.Quota <= 0 || u.Alarm || u.Share() >= awaitsHistory {
+		return math.MaxInt64
+	}
+	return c.opts.Recorded()
 }
 
 // rewriteGap is the shortest time between two defragmentations.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/memstore"
@@ -24,6 +25,8 @@ import (
 type Cluster struct {
 	// Store holds the whole state.
 	Store controlplane.Store
+	// History is that of ended tasks; nil without a directory.
+	History *accounting.Recorder
 
 	cfg   Config
 	id    string
@@ -51,6 +54,9 @@ type Cluster struct {
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg = cfg.withDefaults()
 	c := &Cluster{Store: cfg.Store, cfg: cfg, begin: time.Now(), nodes: make(map[string]*machine), uses: make(map[cluster.ID]use), others: make(map[string]int64), silent: make(map[string]bool), waits: make(map[cluster.ID]waits)}
+	if cfg.HistoryDir != "" {
+		c.History = &accounting.Recorder{Store: cfg.Store, Dir: cfg.HistoryDir, Log: cfg.Log.Named("history")}
+	}
 	ctx, c.stop = context.WithCancel(ctx)
 	c.group, c.ctx = errgroup.WithContext(ctx)
 	err := c.start()
@@ -211,7 +217,11 @@ func (c *Cluster) StopKeeping() { c.stopPart(&c.keeping) }
 // is called. It is for after StopServing.
 func (c *Cluster) Serve() {
 	c.runPart(&c.serving, func(ctx context.Context) error {
-		collector, err := server.NewCollector(c.Store, maintenance{c.Store}, c.cfg.Collector, nil, server.Options{Logger: c.cfg.Log.Named("collector")})
+		opts := server.Options{Logger: c.cfg.Log.Named("collector")}
+		if c.History != nil {
+			opts.Recorded = c.History.Recorded
+		}
+		collector, err := server.NewCollector(c.Store, maintenance{c.Store}, c.cfg.Collector, nil, opts)
 		if err != nil {
 			return err
 		}
@@ -220,6 +230,9 @@ func (c *Cluster) Serve() {
 			return scheduler.Run(ctx, c.Store, c.cfg.Scheduler, c.cfg.Log.Named("scheduler"))
 		})
 		all.Go(func() error { return collector.Run(ctx) })
+		if c.History != nil {
+			all.Go(func() error { return c.History.Run(ctx) })
+		}
 		all.Go(func() error {
 			return server.NewDrainer(c.Store, nil, server.Options{Logger: c.cfg.Log.Named("drainer")}).Run(ctx)
 		})

@@ -43,6 +43,8 @@ type Config struct {
 	StateDir string
 	// APIDir is a directory for the sockets of the APIs of nodes; without one, nodes have no API.
 	APIDir string
+	// HistoryDir is a directory for the history of ended tasks; empty means none.
+	HistoryDir string
 	// Log is the logger of all parts; nil means no logs.
 	Log *zap.Logger
 }

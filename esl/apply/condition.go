@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/replay"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -75,11 +76,13 @@ func (c Condition) Check(ctx context.Context, s controlplane.Store, ns string, d
 	g, ctx := errgroup.WithContext(ctx)
 	for prefix := range prefixes {
 		g.Go(func() error {
-			return history(ctx, s, prefix, c.Revision, until, func(e controlplane.Event) error {
-				if !slices.ContainsFunc(docs, func(doc manifest.Document) bool { return names(&doc, e) }) {
-					return nil
+			return replay.Changes(ctx, s, prefix, c.Revision, until, func(changes []controlplane.Event) error {
+				for _, e := range changes {
+					if slices.ContainsFunc(docs, func(doc manifest.Document) bool { return names(&doc, e) }) {
+						return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", e.Key, e.ModRevision, c.Revision, action.PlanAgain.Of())
+					}
 				}
-				return types.Errorf(types.Conflict, "%s has changed at revision %d, after %d: %s", e.Key, e.ModRevision, c.Revision, action.PlanAgain.Of())
+				return nil
 			})
 		})
 	}

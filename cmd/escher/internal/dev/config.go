@@ -3,6 +3,7 @@ package dev
 import (
 	"fmt"
 	"hash/fnv"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -51,6 +52,8 @@ type Config struct {
 	// files of its certificate. See parts.RESTConfig.
 	API             []string
 	APICert, APIKey string
+	// History is how long the history keeps ended tasks; 0 means no history.
+	History time.Duration
 	// Keep leaves containers running when the cluster stops.
 	Keep bool
 	// Containerd is the socket to use, which must serve; empty means that of the machine. If that
@@ -99,6 +102,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.Collect.Validate(); err != nil {
 		return err
+	}
+	if c.History < 0 {
+		return types.Errorf(types.Invalid, "history: %s is negative: give how long ended tasks are kept, or 0 to keep no history", c.History)
 	}
 	for _, r := range c.Capacity {
 		if !types.IsPhysical(r.Name) {

@@ -21,6 +21,7 @@ import (
 //	dev.log       the log of all components
 //	cdi/          the description of simulated GPUs
 //	run/          sockets: ops.sock has metrics and health, api.sock the HTTP API
+//	history/      the history of ended tasks
 //	etcd/         data, log and socket
 //	containerd/   a private containerd, if the machine has none
 //	agents/<node> the state of its agent, and the logs of tasks

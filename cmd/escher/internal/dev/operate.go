@@ -56,6 +56,6 @@ func (c *running) api(context.Context) error {
 	c.info.API = c.cfg.Dir.APISocket()
 	addresses := append([]string{c.info.API}, c.cfg.API...)
 	return parts.StartREST(c.stack, parts.RESTConfig{
-		Addresses: addresses, Cert: c.cfg.APICert, Key: c.cfg.APIKey, Store: c.store, Version: c.cfg.Version, Log: c.cfg.Log.Named("api"),
+		Addresses: addresses, Cert: c.cfg.APICert, Key: c.cfg.APIKey, Store: c.store, History: c.history, Version: c.cfg.Version, Log: c.cfg.Log.Named("api"),
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
+	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/esl/decisions"
@@ -69,6 +70,8 @@ type running struct {
 	health   *ops.Health
 	// decisions are those of policies.
 	decisions *decisions.Log
+	// history is that of ended tasks; nil means none.
+	history *accounting.Recorder
 	// pulls are those of all nodes.
 	pulls containerd.Pulls
 	// runtimes are those of the nodes.
@@ -157,7 +160,11 @@ func (c *running) containerd(ctx context.Context) error {
 }
 
 func (c *running) server(context.Context) error {
-	return parts.Server{Store: c.store, Placement: c.cfg.Placement, Collect: c.cfg.Collect, Decisions: c.decisions, Log: c.cfg.Log, Health: c.health, Metrics: c.registry}.Start(c.stack)
+	var err error
+	if c.history, err = parts.NewHistory(c.store, string(c.cfg.Dir), "", c.cfg.History, c.cfg.Log); err != nil {
+		return err
+	}
+	return parts.Server{Store: c.store, History: c.history, Placement: c.cfg.Placement, Collect: c.cfg.Collect, Decisions: c.decisions, Log: c.cfg.Log, Health: c.health, Metrics: c.registry}.Start(c.stack)
 }
 
 func (c *running) awaitNodes(ctx context.Context) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/types"
 )
@@ -32,6 +33,8 @@ type RESTConfig struct {
 	// Cert and Key are the files of the certificate for https.
 	Cert, Key string
 	Store     controlplane.Store
+	// History answers questions about ended tasks; nil means that there is none.
+	History *accounting.Recorder
 	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
 	NodeTLS *tls.Config
 	Version string
@@ -56,7 +59,7 @@ func StartREST(stack *Stack, cfg RESTConfig) error {
 			stack.Start("access to the api", authority.Run)
 			started = true
 		}
-		h := rest.Handler(rest.Config{Store: cfg.Store, NodeTLS: cfg.NodeTLS, Used: server.Used, Now: time.Now, Version: cfg.Version, Voice: howto.Say, Log: cfg.Log, Authority: authority, Identify: identify})
+		h := rest.Handler(rest.Config{Store: cfg.Store, History: cfg.History, NodeTLS: cfg.NodeTLS, Used: server.Used, Now: time.Now, Version: cfg.Version, Voice: howto.Say, Log: cfg.Log, Authority: authority, Identify: identify})
 		s, err := ops.NewServer("api", listen, h, guard, cfg.Log)
 		if err != nil {
 			return err

@@ -12,6 +12,8 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/server"
@@ -45,6 +47,9 @@ type ServerConfig struct {
 	// certificate.
 	API             []string
 	APICert, APIKey string
+	// DataDir is the directory of the history, and History how long records are kept; 0 means no history.
+	DataDir string
+	History time.Duration
 
 	Log      *zap.Logger
 	Progress Progress
@@ -68,6 +73,9 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if cfg.MaxPending < 0 {
 		return types.Errorf(types.Invalid, "max pending: %d is negative: give how many tasks may wait, or 0 for the default", cfg.MaxPending)
 	}
+	if cfg.History < 0 {
+		return types.Errorf(types.Invalid, "history: %s is negative: give how long ended tasks are kept, or 0 to keep no history", cfg.History)
+	}
 	p := newProcess(ctx, cfg.Log, cfg.Progress)
 	defer func() { err = errors.Join(EndedBy(ctx, err), p.stack.Unwind()) }()
 	decided, token := decisions.New(time.Now()), rand.Text()
@@ -88,14 +96,18 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	for _, line := range advice {
 		cfg.Progress("%s", line.Render(howto.Say))
 	}
+	history, err := NewHistory(p.store, cfg.DataDir, cfg.Name, cfg.History, cfg.Log)
+	if err != nil {
+		return err
+	}
 	err = Server{
-		Store: p.store, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, Collect: cfg.Collect, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota,
+		Store: p.store, History: history, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, Collect: cfg.Collect, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota,
 		Decisions: decided, Address: policylog.Address(s.Addr(), HostTowards(cfg.Etcd.Endpoints)), Token: token, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Log: cfg.Log, Health: p.health, Metrics: p.registry,
 	}.Start(p.stack)
 	if err != nil {
 		return err
 	}
-	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, Store: p.store, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Version: cfg.Version, Log: cfg.Log.Named("api")})
+	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, Store: p.store, History: history, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Version: cfg.Version, Log: cfg.Log.Named("api")})
 	if err != nil {
 		return err
 	}
@@ -111,6 +123,19 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	cfg.Log.Info("server started", zap.String("scheduler", cfg.Name), zap.String("address", s.Address()))
 	cfg.Ready(cluster, s.Address())
 	return p.stack.Await(ctx, nil)
+}
+
+// NewHistory returns the recorder of a server, whose file is below a directory. It keeps records for some
+// time; nil means no history, if that is 0. Precondition: the directory cannot be made.
+func NewHistory(store controlplane.Store, dir, name string, keep time.Duration, log *zap.Logger) (*accounting.Recorder, error) {
+	if keep == 0 {
+		return nil, nil
+	}
+	r := &accounting.Recorder{Store: store, Dir: dir, Server: name, Keep: keep, Log: log.Named("history")}
+	if err := r.MakeDir(); err != nil {
+		return nil, types.Errorf(types.Precondition, "data-dir: %w: choose another directory, or keep no history with --history 0", err)
+	}
+	return r, nil
 }
 
 // process is the common part of processes with an external etcd.

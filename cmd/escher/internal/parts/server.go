@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/controlplane/supervise"
@@ -41,6 +42,8 @@ type Server struct {
 	EtcdQuota int64
 	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
 	NodeTLS *tls.Config
+	// History records ended tasks; nil keeps no history.
+	History *accounting.Recorder
 	// Decisions gets the decisions of policies. Address is where others read them, and Token lets them;
 	// both are empty if others find that otherwise.
 	Decisions      *decisions.Log
@@ -71,6 +74,9 @@ func (s Server) Start(stack *Stack) error {
 		cfg := scheduler.Config{Name: s.Name, Version: s.Version, Shared: s.Name != "", Placement: s.Placement, Beat: pulse.Run, Metrics: decisions, Quarantined: values.set}
 		return epochs.During(ctx, func(ctx context.Context) error { return scheduler.Run(ctx, s.Store, cfg, s.Log.Named("scheduler")) })
 	})
+	if s.History != nil {
+		stack.Start("history", func(ctx context.Context) error { return epochs.During(ctx, s.History.Run) })
+	}
 	s.collect(stack, epochs, counted)
 	s.keep(stack, s.Store, epochs)
 	return nil
@@ -83,8 +89,11 @@ func (s Server) collect(stack *Stack, epochs *server.Epochs, counted *server.Met
 	maintenance := server.NewMaintenance(s.Store.Client(), s.EtcdQuota)
 	collect := func(ctx context.Context, guard []controlplane.Compare) error {
 		defer beat.Stop()
-		c, err := server.NewCollector(s.Store, maintenance, s.policy(), guard,
-			server.Options{Metrics: counted, Beat: beat.Run, Logger: s.Log.Named("collector")})
+		opts := server.Options{Metrics: counted, Beat: beat.Run, Logger: s.Log.Named("collector")}
+		if s.History != nil {
+			opts.Recorded = s.History.Recorded
+		}
+		c, err := server.NewCollector(s.Store, maintenance, s.policy(), guard, opts)
 		if err != nil {
 			return err
 		}

@@ -25,18 +25,25 @@ func (f *Factory) PolicyLog(ctx context.Context) (*policylog.Client, error) {
 // opsSocket returns the socket of the escher dev whose etcd the command uses; "" if it is another
 // cluster.
 func (f *Factory) opsSocket() (string, error) {
+	dir, found, err := f.devDir()
+	if err != nil || !found {
+		return "", err
+	}
+	return dir.OpsSocket(), nil
+}
+
+// devDir returns the directory of the escher dev whose etcd the command uses, and whether there is one.
+func (f *Factory) devDir() (dir dev.Dir, found bool, err error) {
 	place, err := f.Place()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if len(place.Endpoints) == 0 {
 		dir, err := f.Dir()
-		return dir.OpsSocket(), err
+		return dir, err == nil, err
 	}
 	// The endpoint that dev prints is a socket below its directory.
 	path, _ := strings.CutSuffix(strings.TrimPrefix(place.Endpoints[0], "unix://"), "/etcd/run/"+sockets.EtcdName)
-	if dir := dev.Dir(path); dir.Endpoint() == place.Endpoints[0] {
-		return dir.OpsSocket(), nil
-	}
-	return "", nil
+	dir = dev.Dir(path)
+	return dir, dir.Endpoint() == place.Endpoints[0], nil
 }

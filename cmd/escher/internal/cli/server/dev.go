@@ -49,6 +49,7 @@ type devFlags struct {
 	api             []string
 	apiCert, apiKey string
 	pprof           bool
+	history         time.Duration
 	logs            flagset.LoggingFlags
 }
 
@@ -86,6 +87,7 @@ func NewDev(f *cmdutil.Factory) *cobra.Command {
 	set.StringArrayVar(&flags.labels, "label", nil, "NODE:NAME=VALUE, or NAME=VALUE for all nodes; repeat for several")
 	set.StringVar(&flags.placement, "placement", string(search.Auto), placementHelp)
 	addCollectAfter(set, &flags.collectAfter)
+	addHistory(set, &flags.history)
 	set.BoolVar(&flags.keep, "keep", false, "leave tasks running when interrupted")
 	set.StringVar(&flags.containerd, "containerd", "", agent.ContainerdHelp)
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, agent.AllowMountHelp)
@@ -139,7 +141,7 @@ func (d *devFlags) config(f *cmdutil.Factory) (dev.Config, error) {
 	cfg = dev.Config{
 		Dir: dir, Nodes: d.nodes, Capacity: requests, GPUs: gpus, Labels: labels, Placement: search.Choice(d.placement), Collect: collect.Config{After: d.collectAfter}, Keep: d.keep,
 		Containerd: d.containerd, Logger: self, Runtimes: f.Runtimes, Version: cmdutil.Version(),
-		AllowMounts: allow, Permissions: permissions, Ops: d.ops, Pprof: d.pprof, API: d.api, APICert: d.apiCert, APIKey: d.apiKey,
+		AllowMounts: allow, Permissions: permissions, Ops: d.ops, Pprof: d.pprof, History: d.history, API: d.api, APICert: d.apiCert, APIKey: d.apiKey,
 		Progress: f.ProgressLine,
 		Ready:    func(info dev.Info) { greet(f, dir, info) },
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
+	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/scheduler/search"
 )
@@ -24,8 +25,8 @@ and serves Escher alone: start one (3.6 or later, or see --etcd-quota) with
        --client-cert-auth --trusted-ca-file=ca.pem --cert-file=etcd.pem --key-file=etcd.key
 
 Several servers may run at once: they share the namespaces, and when one dies, the others
-take over its part. A server keeps nothing on its machine, needs no root, and waits while
-etcd is unreachable. Machines that run tasks run escher agent.
+take over its part. A server keeps only a history of ended tasks on its machine, needs no
+root, and waits while etcd is unreachable. Machines that run tasks run escher agent.
 
   escher server --endpoints https://10.0.0.1:2379 --cacert ca.pem --cert s.pem --key s.key
 
@@ -38,10 +39,18 @@ func addAPI(set *pflag.FlagSet, addresses *[]string, cert, key *string) {
 	set.StringVar(key, "api-key", "", "file of its key, in PEM")
 }
 
+// defaultDataDir is the directory of a server.
+const defaultDataDir = "/var/lib/escher-server"
+
 // addCollectAfter adds --collect-after.
 func addCollectAfter(set *pflag.FlagSet, into *time.Duration) {
 	set.DurationVar(into, "collect-after", 0, "how long a gang, or a task with --accumulate, waits before it collects free capacity; default: 24 times the mean run of a task, at least 30s")
 	cmdutil.Preset(set, "collect-after", "", "leave it out for the default")
+}
+
+// addHistory adds --history.
+func addHistory(set *pflag.FlagSet, into *time.Duration) {
+	set.DurationVar(into, "history", accounting.DefaultKeep, "how long escher history has ended tasks; 0 keeps no history")
 }
 
 // placementHelp is the help of --placement of servers and dev.
@@ -87,6 +96,8 @@ func NewServer(f *cmdutil.Factory) *cobra.Command {
 	set.StringVar(&quota, "etcd-quota", "", "the --quota-backend-bytes of etcd, such as 8Gi, for an etcd before 3.6, which does not report it")
 	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, without a password")
 	addAPI(set, &cfg.API, &cfg.APICert, &cfg.APIKey)
+	addHistory(set, &cfg.History)
+	set.StringVar(&cfg.DataDir, "data-dir", defaultDataDir, "directory of the history: this server's own copy")
 	set.BoolVar(&cfg.Pprof, "pprof", false, "serve profiles at --ops, too")
 	logs.Add(set)
 	return cmd
