@@ -293,3 +293,18 @@ func TestOnlyOwn(t *testing.T) {
 		t.Errorf("a member sets the quota of another namespace: %d", got)
 	}
 }
+
+// TestHistoryOfOwn lets a member read the history of its namespace, and of no other and not of all.
+func TestHistoryOfOwn(t *testing.T) {
+	g := newGuarded(t, time.Now)
+	token := g.token("user:alice")
+	g.grant("lab", "user:alice", []string{"lab"}, "read history")
+	for _, path := range []string{"/v1/history", "/v1/usage"} {
+		g.await(func() bool { return g.status("GET", path+"?namespace=lab", "", token) != http.StatusForbidden })
+		for _, query := range []string{"", "?namespace=web", "?namespace=lab%20", "?user=lab"} {
+			if got := g.status("GET", path+query, "", token); got != http.StatusForbidden {
+				t.Errorf("%s%s: %d", path, query, got)
+			}
+		}
+	}
+}

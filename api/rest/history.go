@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/labels"
+	"github.com/escher-sched/escher/types/rights"
 )
 
 // history registers the operations on ended tasks.
@@ -27,8 +29,12 @@ type Past struct {
 	Until     string `query:"until" maxLength:"64" doc:"only what ended until then, written like since"`
 }
 
-// filter returns the filter that is asked for. Invalid: a field is wrong.
-func (p *Past) filter(now time.Time) (f accounting.Filter, err error) {
+// filter returns the filter that is asked for. Invalid: a field is wrong. Denied: the caller may not read
+// the history of that namespace or, without one, of the cluster.
+func (p *Past) filter(ctx context.Context, now time.Time) (f accounting.Filter, err error) {
+	if err := access.From(ctx).May(rights.Need{Verb: rights.Read, Kind: rights.History}, p.Namespace); err != nil {
+		return f, err
+	}
 	f = accounting.Filter{Namespace: p.Namespace, User: p.User}
 	if p.Selector != "" {
 		if f.Selector, err = labels.Parse("selector", p.Selector); err != nil {
@@ -73,7 +79,7 @@ type historyPage struct {
 
 func (s *service) listHistory(ctx context.Context, in *pastTasks) (historyPage, error) {
 	out := historyPage{Items: []document.Record{}}
-	f, err := in.filter(s.cfg.Now())
+	f, err := in.filter(ctx, s.cfg.Now())
 	if err != nil {
 		return out, err
 	}
@@ -105,7 +111,7 @@ type usageAnswer struct {
 
 func (s *service) getUsage(ctx context.Context, in *usageAsked) (usageAnswer, error) {
 	out := usageAnswer{Items: []document.Usage{}}
-	f, err := in.filter(s.cfg.Now())
+	f, err := in.filter(ctx, s.cfg.Now())
 	if err != nil {
 		return out, err
 	}
