@@ -37,7 +37,7 @@ func ofCluster() []Row {
 		{"listNodes", read(rights.Nodes)},
 		{"getNode", read(rights.Nodes)},
 		{"explainNode", read(rights.Audit)}, // it names tasks of all namespaces
-		{"listHistory", nil}, // read history, in the namespace that the request names or in the cluster
+		{"listHistory", nil},                // read history, in the namespace that the request names or in the cluster
 		{"getUsage", nil},
 		{"cordonNode", write(rights.Nodes)},
 		{"uncordonNode", write(rights.Nodes)},

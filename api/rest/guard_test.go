@@ -3,6 +3,7 @@ package rest_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -44,7 +45,9 @@ func newGuarded(t *testing.T, now func() time.Time) *guarded {
 	t.Cleanup(func() {
 		g.server.Close()
 		cancel()
-		<-ended
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	})
 	return g
 }

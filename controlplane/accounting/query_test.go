@@ -28,7 +28,7 @@ func filled(t testing.TB, n int) *Recorder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() })
+	t.Cleanup(func() { _ = db.Close() })
 	r := new(Recorder)
 	r.file.Store(db)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -38,6 +38,8 @@ const (
 // about it while it runs.
 type Recorder struct {
 	Store controlplane.Store
+	// Cluster is the id of the cluster, which names the file; empty means the one in the store.
+	Cluster string
 	// Dir is the directory of the file, and Server the name of the server; empty if there is only one.
 	Dir, Server string
 	// Keep is how long records are kept after the end, and MaxBytes the most bytes that the file holds:
@@ -92,7 +94,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	defer func() {
 		r.file.Store(nil)
 		r.recorded.Store(0)
-		db.Close()
+		_ = db.Close() // what is recorded is durable
 	}()
 	if err := r.begin(ctx, db); err != nil {
 		return err
@@ -113,6 +115,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 
 // cluster waits for the id of the cluster.
 func (r *Recorder) cluster(ctx context.Context) (string, error) {
+	if r.Cluster != "" {
+		return r.Cluster, nil
+	}
 	for {
 		id, err := identity.ClusterID(ctx, r.Store)
 		if !types.Is(err, types.NotFound) {

@@ -408,7 +408,7 @@ func TestFileIsChecked(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer db.Close()
+			defer db.Close() //nolint:errcheck // it was only read
 			_, err = db.ExecContext(t.Context(), "PRAGMA user_version = 2")
 			return err
 		},

@@ -67,7 +67,7 @@ func TestGPUSecondsAreThoseOfTheExecutions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.Close()
+			defer c.Close() //nolint:errcheck // the test has ended
 			client, err := controlplane.New(c.Store, "ns")
 			if err != nil {
 				t.Fatal(err)

@@ -274,7 +274,8 @@ func startDev(env *testscript.Env, dir dev.Dir, gpus string) error {
 	capacity := types.NewRequests(map[string]types.Quantity{"cpu": 2000, "memory": memory})
 	go func() {
 		ended <- dev.Run(ctx, dev.Config{
-			Dir: dir, Nodes: 2, Capacity: capacity, GPUs: simulatedGPUs, Runtimes: simulated(string(dir)), Version: "test",
+			History: 720 * time.Hour,
+			Dir:     dir, Nodes: 2, Capacity: capacity, GPUs: simulatedGPUs, Runtimes: simulated(string(dir)), Version: "test",
 			Labels:   map[string][]types.Label{"node-1": {{Name: "zone", Value: "a"}}},
 			Log:      zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)),
 			Progress: func(string, ...any) {},

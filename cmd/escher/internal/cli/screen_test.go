@@ -54,7 +54,7 @@ func (waiting) Wait(context.Context, controlplane.Until, ...string) (map[string]
 // TestFollowInsideATask says that the output is not shown there.
 func TestFollowInsideATask(t *testing.T) {
 	var said strings.Builder
-	f := &cmdutil.Factory{Outside: cmdutil.Outside{Err: &said}}
+	f := &cmdutil.Factory{Outside: cmdutil.Outside{Err: &said, Getenv: func(string) string { return "" }}}
 	if _, err := run.Follow(f, context.Background(), waiting{}, []string{"a-1", "a-2"}); err != nil {
 		t.Fatal(err)
 	}

@@ -161,7 +161,7 @@ func (c *running) containerd(ctx context.Context) error {
 
 func (c *running) server(context.Context) error {
 	var err error
-	if c.history, err = parts.NewHistory(c.store, string(c.cfg.Dir), "", c.cfg.History, c.cfg.Log); err != nil {
+	if c.history, err = parts.NewHistory(c.store, string(c.cfg.Dir), c.info.Cluster, "", c.cfg.History, c.cfg.Log); err != nil {
 		return err
 	}
 	return parts.Server{Store: c.store, History: c.history, Placement: c.cfg.Placement, Collect: c.cfg.Collect, Decisions: c.decisions, Log: c.cfg.Log, Health: c.health, Metrics: c.registry}.Start(c.stack)

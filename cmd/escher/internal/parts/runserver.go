@@ -96,7 +96,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	for _, line := range advice {
 		cfg.Progress("%s", line.Render(howto.Say))
 	}
-	history, err := NewHistory(p.store, cfg.DataDir, cfg.Name, cfg.History, cfg.Log)
+	history, err := NewHistory(p.store, cfg.DataDir, "", cfg.Name, cfg.History, cfg.Log)
 	if err != nil {
 		return err
 	}
@@ -125,13 +125,14 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	return p.stack.Await(ctx, nil)
 }
 
-// NewHistory returns the recorder of a server, whose file is below a directory. It keeps records for some
-// time; nil means no history, if that is 0. Precondition: the directory cannot be made.
-func NewHistory(store controlplane.Store, dir, name string, keep time.Duration, log *zap.Logger) (*accounting.Recorder, error) {
+// NewHistory returns the recorder of a server, whose file is below a directory. Without the id of the
+// cluster it waits for the one in the store. It keeps records for some time; nil means no history, if
+// that is 0. Precondition: the directory cannot be made.
+func NewHistory(store controlplane.Store, dir, cluster, name string, keep time.Duration, log *zap.Logger) (*accounting.Recorder, error) {
 	if keep == 0 {
 		return nil, nil
 	}
-	r := &accounting.Recorder{Store: store, Dir: dir, Server: name, Keep: keep, Log: log.Named("history")}
+	r := &accounting.Recorder{Store: store, Cluster: cluster, Dir: dir, Server: name, Keep: keep, Log: log.Named("history")}
 	if err := r.MakeDir(); err != nil {
 		return nil, types.Errorf(types.Precondition, "data-dir: %w: choose another directory, or keep no history with --history 0", err)
 	}

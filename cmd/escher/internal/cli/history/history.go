@@ -78,9 +78,9 @@ func get(ctx context.Context, f *cmdutil.Factory, path string, query url.Values,
 	return api.Get(ctx, path, query, into)
 }
 
-// tellComplete tells since when the history is complete, if that is recent.
-func tellComplete(f *cmdutil.Factory, complete *time.Time) {
-	if complete != nil {
+// tellComplete tells since when the history is complete, if a flag asks for what was before.
+func tellComplete(cmd *cobra.Command, f *cmdutil.Factory, complete *time.Time) {
+	if complete != nil && cmd.Flags().Changed("since") {
 		f.Tell("the history of this server is complete since %s", complete.Format(time.RFC3339))
 	}
 }
@@ -132,7 +132,7 @@ func NewHistory(f *cmdutil.Factory) *cobra.Command {
 			if page.Next != "" {
 				f.Tell("there are more than %d: raise --limit, or give --until %s", len(rows), page.Items[len(rows)-1].Ended.Format(time.RFC3339Nano))
 			}
-			tellComplete(f, page.Complete)
+			tellComplete(cmd, f, page.Complete)
 			return cmdutil.Print(f, rows)
 		},
 	}
@@ -205,7 +205,7 @@ func NewUsage(f *cmdutil.Factory) *cobra.Command {
 			if answer.Left > 0 {
 				f.Tell("%d more are not shown: raise --limit", answer.Left)
 			}
-			tellComplete(f, answer.Complete)
+			tellComplete(cmd, f, answer.Complete)
 			return cmdutil.Print(f, rows)
 		},
 	}

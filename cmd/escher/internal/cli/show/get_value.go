@@ -1,6 +1,7 @@
 package show
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -93,12 +94,14 @@ func writeYAML(w io.Writer, m protoreflect.Message) error {
 		_, err := fmt.Fprintln(w, "{}")
 		return err
 	}
-	enc := yaml.NewEncoder(w)
+	var text bytes.Buffer // an error of w keeps its class then
+	enc := yaml.NewEncoder(&text)
 	enc.SetIndent(2)
-	if err := enc.Encode(node); err != nil {
+	if err := errors.Join(enc.Encode(node), enc.Close()); err != nil {
 		return err
 	}
-	return enc.Close()
+	_, err := text.WriteTo(w)
+	return err
 }
 
 // asYAML returns the fields of a message that are set, in the order of the schema.
