@@ -81,7 +81,10 @@ func open(ctx context.Context, path string) (*sql.DB, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(4)
-	return db, errors.Join(prepare(ctx, db), os.Chmod(path, 0o600))
+	if err := errors.Join(prepare(ctx, db), os.Chmod(path, 0o600)); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
 }
 
 // prepare makes the tables of a new file.

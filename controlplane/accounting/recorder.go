@@ -175,7 +175,7 @@ func (r *Recorder) list(ctx context.Context, u controlplane.Update) error {
 		}
 		return r.complete(ctx, u.Revision)
 	}
-	if u.More {
+	if u.More || r.reached(u.Revision) { // the changes during the listing are recorded already
 		return nil
 	}
 	err := r.catchUp(ctx, u.Revision)
@@ -183,6 +183,13 @@ func (r *Recorder) list(ctx context.Context, u controlplane.Update) error {
 		return types.Errorf(types.Unavailable, "list what ended: the store forgets faster than it is read")
 	}
 	return err
+}
+
+// reached reports whether everything up to a revision is recorded.
+func (r *Recorder) reached(revision int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen >= revision
 }
 
 // misses reports whether ends may be missing.

@@ -55,7 +55,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg = cfg.withDefaults()
 	c := &Cluster{Store: cfg.Store, cfg: cfg, begin: time.Now(), nodes: make(map[string]*machine), uses: make(map[cluster.ID]use), others: make(map[string]int64), silent: make(map[string]bool), waits: make(map[cluster.ID]waits)}
 	if cfg.HistoryDir != "" {
-		c.History = &accounting.Recorder{Store: cfg.Store, Dir: cfg.HistoryDir, Log: cfg.Log.Named("history")}
+		c.History = &accounting.Recorder{Store: cfg.Store, Cluster: "hollow", Dir: cfg.HistoryDir, Log: cfg.Log.Named("history")}
 	}
 	ctx, c.stop = context.WithCancel(ctx)
 	c.group, c.ctx = errgroup.WithContext(ctx)

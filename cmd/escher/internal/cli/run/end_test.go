@@ -66,7 +66,7 @@ func TestInterruptedKeepsGrace(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	s := stoppable{stopped: make(chan controlplane.StopOptions, 1), ended: make(chan controlplane.StopOptions, 1)}
-	_ = attached(ctx, &cmdutil.Factory{Outside: cmdutil.Outside{Out: io.Discard, Err: io.Discard}}, s, []string{"a"}, nil)
+	_ = attached(ctx, &cmdutil.Factory{Outside: cmdutil.Outside{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}, s, []string{"a"}, nil)
 	if opts := <-s.ended; opts.Grace != 0 || opts.Reason == "" {
 		t.Errorf("it is stopped with %+v, want the grace of the task", opts)
 	}
