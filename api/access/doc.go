@@ -1,3 +1,3 @@
-// Package access decides who may use the HTTP API, and for what. An Authority follows the credentials
-// and rights of a cluster. The table of operations says what each needs.
+// Package access decides which callers may perform which operations of the HTTP API. An Authority
+// follows the credentials and rights of a cluster. The table of operations lists what each needs.
 package access

@@ -49,7 +49,7 @@ func covers(namespaces []string, n rights.Need, ns string) bool {
 // caller is the key of the caller in a context.
 type caller struct{}
 
-// Caller is who sends a request, with what decides about it.
+// Caller is the identity of the sender of a request, with the function that decides about its rights.
 type Caller struct {
 	Identity
 	// May returns nil if the caller may do something in a namespace; empty means the cluster. Denied:

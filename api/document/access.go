@@ -11,7 +11,7 @@ import (
 // Right is the JSON form of a right.
 type Right struct {
 	Name       string      `json:"name"`
-	Subjects   []string    `json:"subjects" nullable:"false" doc:"who has it: user:NAME, group:NAME or service:NAME"`
+	Subjects   []string    `json:"subjects" nullable:"false" doc:"the subjects that have it: user:NAME, group:NAME or service:NAME"`
 	Role       rights.Role `json:"role,omitempty" doc:"what they may do: viewer, member, operator or administrator"`
 	Allow      []string    `json:"allow,omitempty" doc:"what they may do besides, such as \"read tasks\""`
 	Namespaces []string    `json:"namespaces" nullable:"false" doc:"where: names of namespaces, or * for the cluster with all of them"`

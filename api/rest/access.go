@@ -30,7 +30,7 @@ type answered struct {
 
 // newRight is the body of grantRight.
 type newRight struct {
-	Subjects   []string `json:"subjects" doc:"user:NAME, group:NAME or service:NAME"`
+	Subjects   []string `json:"subjects" doc:"the subjects that get it: user:NAME, group:NAME or service:NAME"`
 	Role       string   `json:"role,omitempty" doc:"viewer, member, operator or administrator"`
 	Allow      []string `json:"allow,omitempty" doc:"parts of roles, such as \"read tasks\""`
 	Namespaces []string `json:"namespaces" doc:"names of namespaces, or * for the cluster with all of them"`

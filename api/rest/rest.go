@@ -38,8 +38,8 @@ type Config struct {
 	Version string
 	// Log logs internal errors; nil means no log.
 	Log *zap.Logger
-	// Authority decides what callers may do, and Identify says who they are. Without Authority the
-	// handler has no access control.
+	// Authority decides which operations callers may perform, and Identify authenticates them. nil
+	// means no access control.
 	Authority *access.Authority
 	Identify  Identify
 }

@@ -30,7 +30,7 @@ type world struct {
 	api     huma.API
 	// schemas compiles the schemas of the API.
 	schemas *jsonschema.Compiler
-	// left tells that a command has ended with its client.
+	// left gets a value when a command ends with its client.
 	left chan struct{}
 	// checking is locked while an answer is checked.
 	checking sync.Mutex

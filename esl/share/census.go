@@ -72,8 +72,8 @@ type user struct {
 	bound []*cluster.Task
 }
 
-// censusOf takes a census of the users of a tree, who share the resources over. reclaim is how long a user
-// waits for its share before it is taken back from others; 0 means without limit.
+// censusOf counts what the users of a tree hold and wait for. over lists the shared resources. reclaim is
+// the time after which a waiting user takes back its share from others; 0 means never.
 func censusOf(s *esl.State, over []string, all Team, reclaim time.Duration) *census {
 	c := &census{s: s, over: over, after: reclaim, byPath: make(map[string]*user), asked: make(map[*types.Request][]float64), memory: esl.Remember(s, newMemory)}
 	c.rooms, c.ids = taskset.Numbered(s, roomsAtOnce)

@@ -102,7 +102,7 @@ func (cfg RESTConfig) listen(address string) (listen string, guard func(net.List
 	return "", nil, types.Errorf(types.Invalid, "api: %q is no address: write unix:///path, or https://host:port", address)
 }
 
-// ownersOnly accepts connections of root and of the user of this process, who have every right.
+// ownersOnly accepts connections of root and of the user of this process. Both have every right.
 type ownersOnly struct {
 	net.Listener
 	// refusing has an entry for each connection that is being refused.

@@ -16,7 +16,7 @@ import (
 	"github.com/escher-sched/escher/types/rights"
 )
 
-const authHelp = `Gives users and programs rights, and tokens by which they prove who they are. The first
+const authHelp = `Gives users and programs rights, and tokens that authenticate them. The first
 administrator is root on the machine of a server, by its Unix socket.
 
   escher auth token create --for user:alice --life 720h     a token, printed once
