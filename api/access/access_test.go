@@ -390,3 +390,33 @@ func TestJunk(t *testing.T) {
 		}
 	})
 }
+
+// TestTokensAreBounded refuses a subject its 101st token, but not an administrator, and forgets tokens a
+// week after their end.
+func TestTokensAreBounded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		alice, _ := w.bearer(types.Credential{Subject: "user:alice"}, time.Hour)
+		for i := 1; i < maxOwn; i++ {
+			if _, _, err := w.MakeToken(w.t.Context(), alice, types.Credential{Subject: "user:alice"}, time.Hour); err != nil {
+				t.Fatalf("token %d: %v", i, err)
+			}
+		}
+		if _, _, err := w.MakeToken(w.t.Context(), alice, types.Credential{Subject: "user:alice"}, time.Hour); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "user:alice has 100") {
+			t.Errorf("one more: %v", err)
+		}
+		if _, _, err := w.MakeToken(w.t.Context(), root(), types.Credential{Subject: "user:alice"}, time.Hour); err != nil {
+			t.Errorf("one more, by an administrator: %v", err)
+		}
+		time.Sleep(time.Hour + forgotten)
+		w.bearer(types.Credential{Subject: "user:bob"}, time.Hour)
+		if n := w.keys(); n != maxOwn+2 {
+			t.Errorf("in their last moment %d keys are left", n)
+		}
+		time.Sleep(time.Nanosecond)
+		w.bearer(types.Credential{Subject: "user:bob"}, time.Hour)
+		w.bearer(types.Credential{Subject: "user:bob"}, time.Hour)
+		if n := w.keys(); n != 3 {
+			t.Errorf("a week after their end %d keys are left, want those of bob", n)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,8 @@ type Authority struct {
 	synced      map[controlplane.Kind]bool
 	credentials map[string]types.Credential
 	rights      map[string]types.Right
+	// bySubject has the rights of each subject: each request asks for them.
+	bySubject map[string][]types.Right
 	// held are the open requests, each with what ends it if it is denied by now.
 	held map[*hold]struct{}
 }
@@ -92,6 +95,14 @@ func (a *Authority) apply(kind controlplane.Kind, u controlplane.Update) {
 	}
 	if len(u.Events) == 0 {
 		return
+	}
+	if kind == controlplane.Rights {
+		a.bySubject = make(map[string][]types.Right)
+		for _, r := range a.rights {
+			for _, s := range r.Subjects {
+				a.bySubject[s] = append(a.bySubject[s], r)
+			}
+		}
 	}
 	for h := range a.held {
 		if err := a.check(h.id, h.need, h.ns); err != nil {
@@ -179,25 +190,14 @@ func (a *Authority) allowed(id Identity, n rights.Need, ns string) bool {
 	if !id.within(n, ns) {
 		return false
 	}
-	for _, r := range a.rights {
-		if id.is(r.Subjects) && covers(r.Namespaces, n, ns) && grants(&r, n) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(id.subjects(), func(s string) bool {
+		return slices.ContainsFunc(a.bySubject[s], func(r types.Right) bool { return covers(r.Namespaces, n, ns) && grants(&r, n) })
+	})
 }
 
 // grants reports whether a right includes a need.
 func grants(r *types.Right, n rights.Need) bool {
-	if r.Role.Allows(n) {
-		return true
-	}
-	for _, text := range r.Allow {
-		if text == n.String() {
-			return true
-		}
-	}
-	return false
+	return r.Role.Allows(n) || slices.Contains(r.Allow, n.String())
 }
 
 // May returns nil if an identity may do something in a namespace; empty means the cluster. Denied: it

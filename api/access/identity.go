@@ -34,11 +34,18 @@ func (id Identity) within(n rights.Need, ns string) bool {
 	return (id.Role == "" || id.Role.Allows(n)) && (len(id.Namespaces) == 0 || covers(id.Namespaces, n, ns))
 }
 
+// subjects lists the subjects that the identity is: itself and its groups.
+func (id Identity) subjects() []string {
+	all := []string{id.Subject}
+	for _, g := range id.Groups {
+		all = append(all, types.GroupSubject+":"+g)
+	}
+	return all
+}
+
 // is reports whether the identity is one of some subjects.
 func (id Identity) is(subjects []string) bool {
-	return slices.ContainsFunc(subjects, func(s string) bool {
-		return s == id.Subject || slices.ContainsFunc(id.Groups, func(g string) bool { return s == types.GroupSubject+":"+g })
-	})
+	return slices.ContainsFunc(id.subjects(), func(s string) bool { return slices.Contains(subjects, s) })
 }
 
 // covers reports whether a list of namespaces includes a need in a namespace; empty means the cluster.

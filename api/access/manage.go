@@ -18,8 +18,16 @@ const (
 	MaxLife     = 5 * 365 * 24 * time.Hour
 )
 
-// maxCredentials bounds the credentials of a cluster, and the rights: each server keeps all in memory.
-const maxCredentials = 100_000
+const (
+	// maxCredentials bounds the credentials of a cluster, and the rights: each server keeps all in
+	// memory. maxOwn bounds those that a subject has when it makes another one for itself.
+	maxCredentials = 100_000
+	maxOwn         = 100
+	// forgotten is how long a token is listed after its end, and forgetAtOnce how many are removed at a
+	// time.
+	forgotten    = 7 * 24 * time.Hour
+	forgetAtOnce = 100
+)
 
 // Stored is a right or a credential as it is stored.
 type Stored[T any] struct {
@@ -54,7 +62,7 @@ func (m Manager) MakeToken(ctx context.Context, by Caller, c types.Credential, l
 	if err := c.Validate(); err != nil {
 		return "", "", err
 	}
-	if err := m.roomFor(ctx, controlplane.Credentials); err != nil {
+	if err := m.roomForToken(ctx, by, c.Subject); err != nil {
 		return "", "", err
 	}
 	return id, secretMark + id + "_" + secret, m.put(ctx, controlplane.CredentialKey(id), 0, &c)
@@ -133,7 +141,11 @@ func (m Manager) Grant(ctx context.Context, by Caller, name string, r types.Righ
 			return err
 		}
 	} else if kv.ModRevision == 0 {
-		if err := m.roomFor(ctx, controlplane.Rights); err != nil {
+		all, _, err := controlplane.ListAll(ctx, m.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Rights), KeysOnly: true})
+		if err == nil {
+			err = bounded(controlplane.Rights, len(all))
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -193,14 +205,40 @@ func (m Manager) Revoke(ctx context.Context, by Caller, name string) error {
 	})
 }
 
-// roomFor returns nil if another key of a kind may be stored.
-func (m Manager) roomFor(ctx context.Context, kind controlplane.Kind) error {
-	kvs, _, err := controlplane.ListAll(ctx, m.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(kind), KeysOnly: true})
+// roomForToken returns nil if another token of a subject may be stored. It removes tokens that expired
+// long ago.
+func (m Manager) roomForToken(ctx context.Context, by Caller, subject string) error {
+	all, _, err := list(ctx, m.Store, controlplane.Credentials, func(*types.Credential) bool { return true })
 	if err != nil {
 		return err
 	}
-	if len(kvs) >= maxCredentials {
-		return types.Errorf(types.Precondition, "%s: there are %d, the most that a cluster may have: remove some", kind, len(kvs))
+	change, now, own := controlplane.NewChange(controlplane.NewBatch()), m.Now(), 0
+	gone := 0
+	for _, c := range all {
+		switch {
+		case gone < forgetAtOnce && now.Sub(time.Unix(0, c.Value.Expires)) > forgotten:
+			key := controlplane.CredentialKey(c.Name)
+			change.IfUnchanged(key, c.Revision)
+			change.Delete(key)
+			gone++
+		case c.Value.Subject == subject:
+			own++
+		}
+	}
+	if gone > 0 {
+		// If one has changed, or the store is not there, another one removes them later.
+		_, _ = m.Store.Commit(ctx, change.Txn())
+	}
+	if own >= maxOwn && by.May(rights.Need{Verb: rights.Write, Kind: rights.Tokens}, "") != nil {
+		return types.Errorf(types.Precondition, "token: %s has %d: revoke some with escher auth token revoke", subject, own)
+	}
+	return bounded(controlplane.Credentials, len(all)-gone)
+}
+
+// bounded returns nil if another key may be stored besides a number of the same kind.
+func bounded(kind controlplane.Kind, n int) error {
+	if n >= maxCredentials {
+		return types.Errorf(types.Precondition, "%s: there are %d, the most that a cluster may have: remove some", kind, n)
 	}
 	return nil
 }

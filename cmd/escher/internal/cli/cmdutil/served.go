@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -87,15 +88,25 @@ func (s served) Tasks(ctx context.Context) (out tasksocket.Tasks, err error) {
 // waitAtOnce is how long one request waits: proxies end requests that are silent for longer.
 const waitAtOnce = 30 * time.Second
 
+// idsAtOnce is how many tasks one request names: the ids must fit into its head.
+const idsAtOnce = 100
+
 // Wait waits until all tasks are in a state. It asks again until then, or until ctx is done.
 func (s served) Wait(ctx context.Context, until string, _ time.Duration, ids ...string) (out tasksocket.Waited, err error) {
-	query := url.Values{"until": {until}, "id": ids, "timeout": {waitAtOnce.String()}}
-	for {
-		var answer tasksocket.Waited
-		if err = s.c.Get(ctx, s.f.Path("wait"), query, &answer); err != nil || answer.Complete {
-			return answer, err
+	out.Complete = true
+	for some := range slices.Chunk(ids, idsAtOnce) {
+		query := url.Values{"until": {until}, "id": some, "timeout": {waitAtOnce.String()}}
+		for complete := false; !complete; {
+			var answer tasksocket.Waited
+			if err = s.c.Get(ctx, s.f.Path("wait"), query, &answer); err != nil {
+				return out, err
+			}
+			if complete = answer.Complete; complete {
+				out.Tasks = append(out.Tasks, answer.Tasks...)
+			}
 		}
 	}
+	return out, nil
 }
 
 // Stop ends a task for good.
