@@ -77,6 +77,9 @@ type Credential struct {
 	Made, Expires int64
 	// Maker is the subject that made it, and Note a text for people.
 	Maker, Note string
+	// Parent is the id of the credential by which its bearer made it for itself, if so: it is void
+	// without that one.
+	Parent string
 }
 
 func (c *Credential) fields(w *wire.Pass) {
@@ -89,6 +92,7 @@ func (c *Credential) fields(w *wire.Pass) {
 	wire.Integer(w, 8, &c.Expires)
 	wire.Text(w, 9, &c.Maker)
 	wire.Text(w, 10, &c.Note)
+	wire.Text(w, 11, &c.Parent)
 }
 
 // Validate checks a credential.
@@ -111,6 +115,7 @@ func (c *Credential) Validate() error {
 	within(&p, "expires", c.Expires, 1, MaxMoment)
 	p.text("maker", c.Maker, MaxText)
 	p.text("note", c.Note, MaxText)
+	p.name("parent", c.Parent)
 	return p.err()
 }
 

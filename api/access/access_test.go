@@ -420,3 +420,71 @@ func TestTokensAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestRevokedWithItsParent ends the tokens that a bearer has made for itself with the one that it has.
+func TestRevokedWithItsParent(t *testing.T) {
+	inWorld(t, func(w *world) {
+		leaked, _ := w.bearer(types.Credential{Subject: "user:alice"}, time.Hour)
+		child := w.child(leaked, types.Credential{Subject: "user:alice"})
+		grandchild := w.child(child, types.Credential{Subject: "user:alice"})
+		other, _ := w.bearer(types.Credential{Subject: "user:alice"}, time.Hour)
+		ctx, _, err := w.Hold(w.t.Context(), grandchild.Identity, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.RevokeToken(w.t.Context(), root(), leaked.Token); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !types.Is(context.Cause(ctx), types.Denied) {
+			t.Errorf("the open request of a grandchild: %v", context.Cause(ctx))
+		}
+		for name, c := range map[string]Caller{"child": child, "grandchild": grandchild} {
+			if _, _, err := w.Hold(w.t.Context(), c.Identity, nil, ""); !types.Is(err, types.Denied) {
+				t.Errorf("the %s: %v", name, err)
+			}
+		}
+		if _, _, err := w.Hold(w.t.Context(), other.Identity, nil, ""); err != nil {
+			t.Errorf("another token of the subject: %v", err)
+		}
+	})
+}
+
+// child returns the caller with a token that a bearer makes for itself.
+func (w *world) child(by Caller, c types.Credential) Caller {
+	w.t.Helper()
+	_, token, err := w.MakeToken(w.t.Context(), by, c, time.Hour)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+	id, err := w.Identify(token)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.as(id)
+}
+
+// TestBoundedToken lets a token with bounds see and revoke itself and its children, and no other token of
+// its subject.
+func TestBoundedToken(t *testing.T) {
+	inWorld(t, func(w *world) {
+		wide, _ := w.bearer(types.Credential{Subject: "user:alice"}, time.Hour)
+		narrow, _ := w.bearer(types.Credential{Subject: "user:alice", Role: rights.Viewer, Namespaces: []string{"lab"}}, time.Hour)
+		child := w.child(narrow, types.Credential{Subject: "user:alice", Role: rights.Viewer, Namespaces: []string{"lab"}})
+		for c, want := range map[*Caller]int{&wide: 3, &narrow: 2, &child: 1} {
+			if own, _, err := w.Tokens(w.t.Context(), *c); err != nil || len(own) != want {
+				t.Errorf("token %s sees %d, %v, want %d", c.Token, len(own), err, want)
+			}
+		}
+		if err := w.RevokeToken(w.t.Context(), narrow, wide.Token); !types.Is(err, types.Denied) {
+			t.Errorf("it revokes a wider one: %v", err)
+		}
+		if err := w.RevokeToken(w.t.Context(), narrow, child.Token); err != nil {
+			t.Errorf("it revokes its child: %v", err)
+		}
+		if err := w.RevokeToken(w.t.Context(), wide, narrow.Token); err != nil {
+			t.Errorf("the wider one revokes it: %v", err)
+		}
+	})
+}

@@ -146,13 +146,22 @@ func (a *Authority) current(id Identity) error {
 	if id.Token == "" {
 		return nil
 	}
-	if _, ok := a.credentials[id.Token]; !ok {
+	for name, depth := id.Token, 0; name != ""; depth++ {
+		c, ok := a.credentials[name]
+		if name = c.Parent; ok && depth < maxOwn {
+			continue
+		}
 		return types.Errorf(types.Denied, "%w: token %s was revoked: ask an administrator for one (escher auth token create)", ErrUnauthenticated, id.Token)
 	}
 	if !a.now().Before(id.Expires) {
-		return types.Errorf(types.Denied, "%w: token %s expired at %s: ask an administrator for one (escher auth token create)", ErrUnauthenticated, id.Token, id.Expires.UTC().Format(time.RFC3339))
+		return expired(id)
 	}
 	return nil
+}
+
+// expired is the error about a token that has ended.
+func expired(id Identity) error {
+	return types.Errorf(types.Denied, "%w: token %s expired at %s: ask an administrator for one (escher auth token create)", ErrUnauthenticated, id.Token, id.Expires.UTC().Format(time.RFC3339))
 }
 
 // check returns nil if an identity may do something in a namespace; empty means the cluster. The
@@ -208,6 +217,14 @@ func (a *Authority) May(id Identity, n rights.Need, ns string) error {
 	return a.check(id, []rights.Need{n}, ns)
 }
 
+// Ended returns why an open request ended: that it is denied by now, else err.
+func Ended(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); types.Is(cause, types.Denied) {
+		return cause
+	}
+	return err
+}
+
 // Hold begins a request of an identity. It returns a context that ends when the identity loses its
 // rights or its credential, and a function to call at the end of the request. Denied: it may not do
 // that.
@@ -222,7 +239,7 @@ func (a *Authority) Hold(ctx context.Context, id Identity, needs []rights.Need, 
 	a.held[h] = struct{}{}
 	expiry := func() bool { return false }
 	if !id.Expires.IsZero() {
-		t := time.AfterFunc(id.Expires.Sub(a.now()), func() { cancel(context.DeadlineExceeded) })
+		t := time.AfterFunc(id.Expires.Sub(a.now()), func() { cancel(expired(id)) })
 		expiry = t.Stop
 	}
 	return ctx, func() {

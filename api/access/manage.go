@@ -89,6 +89,7 @@ func (m Manager) mayMake(by Caller, c *types.Credential) error {
 	if !by.Expires.IsZero() {
 		c.Expires = min(c.Expires, by.Expires.UnixNano())
 	}
+	c.Parent = by.Token
 	return nil
 }
 
@@ -102,14 +103,21 @@ func upTo(r rights.Role) []rights.Role {
 // administrator of the cluster.
 func (m Manager) Tokens(ctx context.Context, by Caller) ([]Stored[types.Credential], int64, error) {
 	all := by.May(rights.Need{Verb: rights.Read, Kind: rights.Tokens}, "") == nil
-	return list(ctx, m.Store, controlplane.Credentials, func(c *types.Credential) bool { return all || c.Subject == by.Subject })
+	return list(ctx, m.Store, controlplane.Credentials, func(id string, c *types.Credential) bool { return all || by.owns(id, c) })
+}
+
+// owns reports whether a credential is one of the caller: of its subject or, for a caller with bounds,
+// its own and those made by it.
+func (c Caller) owns(id string, x *types.Credential) bool {
+	bounded := c.Role != "" || len(c.Namespaces) > 0
+	return x.Subject == c.Subject && (!bounded || id == c.Token || x.Parent == c.Token)
 }
 
 // RevokeToken revokes a credential: open requests of its bearer end within moments. NotFound: there is
 // none that the caller may see.
 func (m Manager) RevokeToken(ctx context.Context, by Caller, id string) error {
 	return remove(ctx, m, controlplane.CredentialKey(id), "token", id, func(c *types.Credential) error {
-		if c.Subject == by.Subject {
+		if by.owns(id, c) {
 			return nil
 		}
 		return by.May(rights.Need{Verb: rights.Write, Kind: rights.Tokens}, "")
@@ -126,7 +134,7 @@ func (m Manager) Grant(ctx context.Context, by Caller, name string, r types.Righ
 		return err
 	}
 	if len(r.Subjects) == 0 || r.Role == "" && len(r.Allow) == 0 {
-		return types.Errorf(types.Invalid, "right %s: it gives nobody anything: set subjects, and role or allow", name)
+		return types.Errorf(types.Invalid, "right %s: it gives nothing: set subjects, and role or allow", name)
 	}
 	if err := mayGive(by, &r); err != nil {
 		return err
@@ -136,11 +144,14 @@ func (m Manager) Grant(ctx context.Context, by Caller, name string, r types.Righ
 		return err
 	}
 	var before types.Right
-	if kv.ModRevision != 0 && controlplane.Read(kv, &before) {
+	if kv.ModRevision != 0 {
+		if !controlplane.Read(kv, &before) {
+			return controlplane.Unreadable(kv.Key)
+		}
 		if err := mayGive(by, &before); err != nil {
 			return err
 		}
-	} else if kv.ModRevision == 0 {
+	} else {
 		all, _, err := controlplane.ListAll(ctx, m.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Rights), KeysOnly: true})
 		if err == nil {
 			err = bounded(controlplane.Rights, len(all))
@@ -180,7 +191,7 @@ func mayGive(by Caller, r *types.Right) error {
 // Rights lists the rights that a caller may see: those that name it, those of namespaces that it
 // administers, and all as an administrator of the cluster.
 func (m Manager) Rights(ctx context.Context, by Caller) ([]Stored[types.Right], int64, error) {
-	return list(ctx, m.Store, controlplane.Rights, func(r *types.Right) bool {
+	return list(ctx, m.Store, controlplane.Rights, func(_ string, r *types.Right) bool {
 		return by.is(r.Subjects) || maySee(by, r)
 	})
 }
@@ -208,7 +219,7 @@ func (m Manager) Revoke(ctx context.Context, by Caller, name string) error {
 // roomForToken returns nil if another token of a subject may be stored. It removes tokens that expired
 // long ago.
 func (m Manager) roomForToken(ctx context.Context, by Caller, subject string) error {
-	all, _, err := list(ctx, m.Store, controlplane.Credentials, func(*types.Credential) bool { return true })
+	all, _, err := list(ctx, m.Store, controlplane.Credentials, func(string, *types.Credential) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -296,7 +307,7 @@ func remove[T any, M interface {
 func list[T any, M interface {
 	*T
 	types.Message
-}](ctx context.Context, store controlplane.Store, kind controlplane.Kind, see func(M) bool) (all []Stored[T], revision int64, err error) {
+}](ctx context.Context, store controlplane.Store, kind controlplane.Kind, see func(string, M) bool) (all []Stored[T], revision int64, err error) {
 	kvs, revision, err := controlplane.ListAll(ctx, store, controlplane.ListOptions{Prefix: controlplane.Prefix(kind)})
 	if err != nil {
 		return nil, 0, types.Errorf(types.ClassOf(err), "list %s: %w", kind, err)
@@ -304,7 +315,7 @@ func list[T any, M interface {
 	for _, kv := range kvs {
 		k, ok := controlplane.Parse(kv.Key)
 		v := M(new(T))
-		if ok && controlplane.Read(kv, v) && see(v) {
+		if ok && controlplane.Read(kv, v) && see(k.ID, v) {
 			all = append(all, Stored[T]{k.ID, kv.ModRevision, *v})
 		}
 	}

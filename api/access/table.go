@@ -12,6 +12,8 @@ import (
 type Row struct {
 	Operation string
 	Needs     []rights.Need
+	// InCluster reports whether the needs are in the cluster, whatever the path is.
+	InCluster bool
 }
 
 // Table is the table of rights: what each operation needs. An operation that is not in it is refused.
@@ -20,44 +22,44 @@ func Table() []Row { return slices.Concat(ofAccess(), ofCluster(), ofNamespace()
 // ofAccess are the operations on identities, tokens and rights.
 func ofAccess() []Row {
 	return []Row{
-		{"whoAmI", nil},
-		{"canI", nil},
-		{"listRights", nil},
-		{"grantRight", nil},
-		{"revokeRight", nil},
-		{"listTokens", nil},
-		{"createToken", nil},
-		{"revokeToken", nil},
+		{Operation: "whoAmI"},
+		{Operation: "canI"},
+		{Operation: "listRights"},
+		{Operation: "grantRight"},
+		{Operation: "revokeRight"},
+		{Operation: "listTokens"},
+		{Operation: "createToken"},
+		{Operation: "revokeToken"},
 	}
 }
 
 // ofCluster are the operations on nodes, and on settings of namespaces.
 func ofCluster() []Row {
 	return []Row{
-		{"listNodes", read(rights.Nodes)},
-		{"getNode", read(rights.Nodes)},
-		{"explainNode", read(rights.Audit)}, // it names tasks of all namespaces
-		{"listHistory", nil},                // read history, in the namespace that the request names or in the cluster
-		{"getUsage", nil},
-		{"cordonNode", write(rights.Nodes)},
-		{"uncordonNode", write(rights.Nodes)},
-		{"drainNode", write(rights.Nodes)},
-		{"labelNode", write(rights.Nodes)},
-		{"removeNode", write(rights.Nodes)},
-		{"getNodeUsage", read(rights.Nodes)},
-		{"listNodeUsage", read(rights.Audit)}, // it names tasks of all namespaces
-		{"listImages", read(rights.Images)},
-		{"loadImages", write(rights.Images)},
-		{"pullImage", write(rights.Images)},
-		{"getPull", read(rights.Images)},
-		{"exportWorkdir", read(rights.Images)},
-		{"listLackingLayers", read(rights.Images)},
-		{"listLayers", read(rights.Images)},
-		{"audit", read(rights.Audit)},
-		{"listNamespaces", nil},
-		{"getNamespace", read(rights.Namespaces)},
-		{"setNamespace", write(rights.Namespaces)},
-		{"removeNamespace", write(rights.Namespaces)},
+		{Operation: "listNodes", Needs: read(rights.Nodes)},
+		{Operation: "getNode", Needs: read(rights.Nodes)},
+		{Operation: "explainNode", Needs: read(rights.Audit)}, // it names tasks of all namespaces
+		{Operation: "listHistory"},                            // read history, in the namespace that the request names or in the cluster
+		{Operation: "getUsage"},
+		{Operation: "cordonNode", Needs: write(rights.Nodes)},
+		{Operation: "uncordonNode", Needs: write(rights.Nodes)},
+		{Operation: "drainNode", Needs: write(rights.Nodes)},
+		{Operation: "labelNode", Needs: write(rights.Nodes)},
+		{Operation: "removeNode", Needs: write(rights.Nodes)},
+		{Operation: "getNodeUsage", Needs: read(rights.Nodes)},
+		{Operation: "listNodeUsage", Needs: read(rights.Audit)}, // it names tasks of all namespaces
+		{Operation: "listImages", Needs: read(rights.Images)},
+		{Operation: "loadImages", Needs: write(rights.Images)},
+		{Operation: "pullImage", Needs: write(rights.Images)},
+		{Operation: "getPull", Needs: read(rights.Images)},
+		{Operation: "exportWorkdir", Needs: read(rights.Images)},
+		{Operation: "listLackingLayers", Needs: read(rights.Images)},
+		{Operation: "listLayers", Needs: read(rights.Images)},
+		{Operation: "audit", Needs: read(rights.Audit)},
+		{Operation: "listNamespaces"},
+		{Operation: "getNamespace", Needs: read(rights.Namespaces)},
+		{Operation: "setNamespace", Needs: write(rights.Namespaces), InCluster: true}, // it bounds the namespace
+		{Operation: "removeNamespace", Needs: write(rights.Namespaces), InCluster: true},
 	}
 }
 
@@ -66,45 +68,45 @@ func ofNamespace() []Row {
 	enter := needs(rights.Enter, []rights.Kind{rights.Tasks})
 	work := []rights.Kind{rights.Tasks, rights.Jobs, rights.Resources, rights.Reservations, rights.Policies}
 	return []Row{
-		{"getState", read(rights.State)},
-		{"listTasks", read(rights.Tasks)},
-		{"launchTasks", write(rights.Tasks, rights.Jobs, rights.Policies)},
-		{"getTask", read(rights.Tasks)},
-		{"removeTask", write(rights.Tasks)},
-		{"stopTask", write(rights.Tasks)},
-		{"evictTask", write(rights.Tasks)},
-		{"waitTasks", read(rights.Tasks)},
-		{"explainTask", read(rights.Tasks)},
-		{"listAttempts", read(rights.Tasks)},
-		{"readEvents", read(rights.Tasks)},
-		{"getTaskUsage", read(rights.Tasks)},
-		{"readLogs", read(rights.Logs)},
-		{"signalTask", write(rights.Tasks)},
-		{"attachToTask", enter},
-		{"execInTask", enter},
-		{"forwardPort", enter},
-		{"getFiles", enter},
-		{"statFile", enter},
-		{"putFiles", enter},
+		{Operation: "getState", Needs: read(rights.State)},
+		{Operation: "listTasks", Needs: read(rights.Tasks)},
+		{Operation: "launchTasks", Needs: write(rights.Tasks, rights.Jobs, rights.Policies)},
+		{Operation: "getTask", Needs: read(rights.Tasks)},
+		{Operation: "removeTask", Needs: write(rights.Tasks)},
+		{Operation: "stopTask", Needs: write(rights.Tasks)},
+		{Operation: "evictTask", Needs: write(rights.Tasks)},
+		{Operation: "waitTasks", Needs: read(rights.Tasks)},
+		{Operation: "explainTask", Needs: read(rights.Tasks)},
+		{Operation: "listAttempts", Needs: read(rights.Tasks)},
+		{Operation: "readEvents", Needs: read(rights.Tasks)},
+		{Operation: "getTaskUsage", Needs: read(rights.Tasks)},
+		{Operation: "readLogs", Needs: read(rights.Logs)},
+		{Operation: "signalTask", Needs: write(rights.Tasks)},
+		{Operation: "attachToTask", Needs: enter},
+		{Operation: "execInTask", Needs: enter},
+		{Operation: "forwardPort", Needs: enter},
+		{Operation: "getFiles", Needs: enter},
+		{Operation: "statFile", Needs: enter},
+		{Operation: "putFiles", Needs: enter},
 
-		{"listJobs", read(rights.Jobs)},
-		{"getJob", read(rights.Jobs)},
-		{"stopJob", write(rights.Jobs, rights.Tasks)},
-		{"removeJob", write(rights.Jobs, rights.Tasks)},
-		{"explainJob", read(rights.Jobs)},
+		{Operation: "listJobs", Needs: read(rights.Jobs)},
+		{Operation: "getJob", Needs: read(rights.Jobs)},
+		{Operation: "stopJob", Needs: write(rights.Jobs, rights.Tasks)},
+		{Operation: "removeJob", Needs: write(rights.Jobs, rights.Tasks)},
+		{Operation: "explainJob", Needs: read(rights.Jobs)},
 
-		{"listResources", read(rights.Resources)},
-		{"setResource", write(rights.Resources)},
-		{"listReservations", read(rights.Reservations)},
-		{"reserve", write(rights.Reservations)},
-		{"unreserve", write(rights.Reservations)},
-		{"explainReservation", read(rights.Reservations)},
-		{"listPolicies", read(rights.Policies)},
+		{Operation: "listResources", Needs: read(rights.Resources)},
+		{Operation: "setResource", Needs: write(rights.Resources)},
+		{Operation: "listReservations", Needs: read(rights.Reservations)},
+		{Operation: "reserve", Needs: write(rights.Reservations)},
+		{Operation: "unreserve", Needs: write(rights.Reservations)},
+		{Operation: "explainReservation", Needs: read(rights.Reservations)},
+		{Operation: "listPolicies", Needs: read(rights.Policies)},
 
-		{"transact", write(work...)},
-		{"planDocuments", read(work...)},
-		{"applyDocuments", write(work...)}, // and write namespaces, if one is among them
-		{"watch", read(rights.Tasks, rights.Resources)},
+		{Operation: "transact", Needs: write(work...)},
+		{Operation: "planDocuments", Needs: read(work...)},
+		{Operation: "applyDocuments", Needs: write(work...)}, // and write namespaces, if one is among them
+		{Operation: "watch", Needs: read(rights.Tasks, rights.Resources)},
 	}
 }
 

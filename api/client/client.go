@@ -166,7 +166,8 @@ func (c *Client) failed(method string, err error) error {
 		err = u.Err
 	}
 	class := types.Unavailable
-	if _, dial := errors.AsType[*net.OpError](err); method != http.MethodGet && !dial && !errors.Is(err, context.Canceled) {
+	op, ok := errors.AsType[*net.OpError](err)
+	if sent := !ok || op.Op != "dial"; method != http.MethodGet && sent {
 		class = types.Unknown
 	}
 	remedy := "is the address right, and does a server with --api run there?"

@@ -115,6 +115,20 @@ func TestUnanswered(t *testing.T) {
 	if err := cut.Get(t.Context(), "/", nil, nil); !types.Is(err, types.Unavailable) {
 		t.Errorf("a read that is not answered: %v", err)
 	}
+	reset := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			err = conn.(*net.TCPConn).SetLinger(0)
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		conn.Close()
+	})
+	if err := reset.Do(t.Context(), http.MethodPost, "/", map[string]int{}, nil); !types.Is(err, types.Unknown) {
+		t.Errorf("a change whose connection is reset: %v", err)
+	}
 	nowhere := Through("nowhere", func(context.Context) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Err: os.ErrNotExist}
 	})

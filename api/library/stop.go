@@ -2,6 +2,7 @@ package library
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -61,7 +62,7 @@ func Stop(ctx context.Context, client *controlplane.Client, tasks, jobs []string
 		one := opts
 		if one.Grace == 0 {
 			if one.Grace, err = graceOf(ctx, client, t.Task.Spec, graces); err != nil {
-				return nil, err
+				return nil, errors.Join(err, g.Wait())
 			}
 		}
 		g.Go(func() error {

@@ -65,6 +65,9 @@ func rightsTable() string {
 			needs[i] = n.String()
 		}
 		key := strings.Join(needs, ", ")
+		if row.InCluster {
+			key += ", in the cluster"
+		}
 		if key == "" {
 			key = "a token; each sees and changes what its rights allow"
 		}

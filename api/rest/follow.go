@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
@@ -76,12 +77,7 @@ func serveEvents(hctx huma.Context, direct tasksocket.Direct, in *watched) {
 	err := direct.Watch(hctx.Context(), tasksocket.Watch{Of: in.Of, IDs: in.ID, After: in.After}, func(e tasksocket.Event) error {
 		return out.Send(e.Kind, e.ID, e.Data)
 	})
-	if cause := context.Cause(hctx.Context()); types.Is(cause, types.Denied) {
-		err = cause
-	} else if cause != nil {
-		return
-	}
-	if err != nil {
+	if err = access.Ended(hctx.Context(), err); hctx.Context().Err() == nil || types.Is(err, types.Denied) {
 		_ = out.Send("error", 0, problemOf(err)) // the answer has begun, so an event is the only way
 	}
 }

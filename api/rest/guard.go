@@ -10,7 +10,6 @@ import (
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/types"
-	"github.com/escher-sched/escher/types/rights"
 )
 
 // Identify returns the identity of the sender of a request. Denied: it has none.
@@ -47,7 +46,7 @@ type guard struct {
 	cfg Config
 	// operations has the operation of each pattern.
 	operations func(pattern string) string
-	needs      map[string][]rights.Need
+	rows       map[string]access.Row
 
 	mu     sync.Mutex
 	gauges map[string]*gauge
@@ -65,10 +64,10 @@ type gauge struct {
 // newGuard returns a guard. operations returns the operation of a pattern of the mux.
 func newGuard(cfg Config, operations func(pattern string) string) *guard {
 	g := &guard{
-		ServeMux: http.NewServeMux(), cfg: cfg, operations: operations, needs: make(map[string][]rights.Need), gauges: make(map[string]*gauge),
+		ServeMux: http.NewServeMux(), cfg: cfg, operations: operations, rows: make(map[string]access.Row), gauges: make(map[string]*gauge),
 	}
 	for _, row := range access.Table() {
-		g.needs[row.Operation] = row.Needs
+		g.rows[row.Operation] = row
 	}
 	return g
 }
@@ -93,7 +92,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 	if err != nil {
 		return err
 	}
-	needs, known := g.needs[g.operations(pattern)]
+	row, known := g.rows[g.operations(pattern)]
 	if !known {
 		return types.Errorf(types.Denied, "%s: no right gives it: use another operation of /openapi.json", pattern)
 	}
@@ -103,12 +102,15 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 			return err
 		}
 	}
+	if row.InCluster {
+		ns = ""
+	}
 	leave, err := g.enter(id.Subject)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	ctx, end, err := g.cfg.Authority.Hold(r.Context(), id, needs, ns)
+	ctx, end, err := g.cfg.Authority.Hold(r.Context(), id, row.Needs, ns)
 	if err != nil {
 		return err
 	}

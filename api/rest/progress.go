@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 )
 
@@ -78,6 +79,9 @@ func (t *told) send(event string, id int64, data any) {
 
 // last answers with the result, or the error.
 func (t *told) last(event string, result any, err error) {
+	if err != nil {
+		err = access.Ended(t.r.Context(), err)
+	}
 	switch {
 	case err != nil && t.stream == nil:
 		write(t.w, t.s.failed(t.r.Context(), t.path, err))

@@ -15,7 +15,7 @@ import (
 )
 
 // schemaVersion is the version of the tables, as SQLite's user_version.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // schema makes the tables. Times are in Unix nanoseconds. An owner is a namespace, user and labels. sums
 // adds up what ended in each hour, by owner: triggers keep it, so that a row counts exactly while it is
@@ -58,9 +58,13 @@ CREATE TRIGGER attempt_goes AFTER DELETE ON attempts BEGIN
 		gpu_seconds = gpu_seconds - old.gpu_seconds, used_seconds = used_seconds - old.used_seconds
 	WHERE owner = old.owner AND hour = old.ended / 3600000000000; END;
 CREATE TABLE gaps (begins INTEGER NOT NULL, ends INTEGER NOT NULL) STRICT;
-CREATE TABLE progress (revision INTEGER NOT NULL, at INTEGER NOT NULL) STRICT;
-INSERT INTO progress VALUES (0, 0);
-PRAGMA user_version = 1;`
+CREATE TABLE progress (revision INTEGER NOT NULL, at INTEGER NOT NULL, epoch TEXT NOT NULL) STRICT;
+INSERT INTO progress VALUES (0, 0, '');
+PRAGMA user_version = 2;`
+
+// fromVersion1 brings tables of version 1 up to date: those had no epoch.
+const fromVersion1 = `ALTER TABLE progress ADD COLUMN epoch TEXT NOT NULL DEFAULT '';
+PRAGMA user_version = 2;`
 
 // openFile opens the file of a history, and makes it if there is none. Precondition: it cannot, or a
 // later version has written it.
@@ -97,12 +101,19 @@ func prepare(ctx context.Context, db *sql.DB) error {
 	case schemaVersion:
 		return nil
 	case 0:
-		return within(ctx, db, func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, schema)
-			return err
-		})
+		return execute(ctx, db, schema)
+	case 1:
+		return execute(ctx, db, fromVersion1)
 	}
-	return errors.New("its tables are of version " + strconv.Itoa(version) + ", and this program knows 1")
+	return errors.New("its tables are of version " + strconv.Itoa(version) + ", and this program knows " + strconv.Itoa(schemaVersion))
+}
+
+// execute runs statements in a transaction.
+func execute(ctx context.Context, db *sql.DB, statements string) error {
+	return within(ctx, db, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, statements)
+		return err
+	})
 }
 
 // begin begins a transaction. The end of ctx does not end it, which would happen at any time after.
@@ -211,7 +222,7 @@ func prune(ctx context.Context, db *sql.DB, before, maxBytes int64) (more bool, 
 	}
 	err = within(ctx, db, func(tx *sql.Tx) error {
 		if bytes > maxBytes {
-			oldest := "SELECT max(coalesce(max(ended) + 1, 0), ?) FROM (SELECT ended FROM tasks ORDER BY ended LIMIT ?)"
+			oldest := "SELECT max(coalesce(max(ended) + 1, 0), ?) FROM (SELECT ended FROM (SELECT ended FROM tasks UNION ALL SELECT ended FROM attempts) ORDER BY ended LIMIT ?)"
 			if err := tx.QueryRowContext(ctx, oldest, before, pruneRows).Scan(&before); err != nil {
 				return err
 			}

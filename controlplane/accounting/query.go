@@ -67,7 +67,7 @@ type owner struct {
 // db returns the open file. Unavailable: it is not open.
 func (r *Recorder) db() (*sql.DB, error) {
 	if r != nil {
-		if db := r.file.Load(); db != nil {
+		if db := r.questions.Load(); db != nil {
 			return db, nil
 		}
 	}

@@ -31,6 +31,7 @@ func filled(t testing.TB, n int) *Recorder {
 	t.Cleanup(func() { _ = db.Close() })
 	r := new(Recorder)
 	r.file.Store(db)
+	r.questions.Store(db)
 	random := rand.New(rand.NewPCG(1, 2))
 	for from := 0; from < n; from += 10_000 {
 		err := within(t.Context(), db, func(tx *sql.Tx) error {

@@ -3,6 +3,7 @@ package accounting
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,8 @@ type Recorder struct {
 
 	recorded atomic.Int64
 	file     atomic.Pointer[sql.DB]
+	// questions has connections of its own: many questions do not hold up the records.
+	questions atomic.Pointer[sql.DB]
 
 	mu sync.Mutex // guards the fields below
 	// open is the transaction of the latest records; nil means none.
@@ -91,15 +94,21 @@ func (r *Recorder) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	questions, err := openFile(ctx, filepath.Join(r.dir(), name))
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
 	defer func() {
 		r.file.Store(nil)
+		r.questions.Store(nil)
 		r.recorded.Store(0)
-		_ = db.Close() // what is recorded is durable
+		_, _ = db.Close(), questions.Close() // what is recorded is durable
 	}()
 	if err := r.begin(ctx, db); err != nil {
 		return err
 	}
 	r.file.Store(db)
+	r.questions.Store(questions)
 	g, ctx := supervise.WithContext(ctx)
 	g.Go(func() error { return r.follow(ctx) })
 	g.Go(func() error { return r.keep(ctx, db) })
@@ -131,18 +140,39 @@ func (r *Recorder) cluster(ctx context.Context) (string, error) {
 
 // begin reads how far the file is.
 func (r *Recorder) begin(ctx context.Context, db *sql.DB) error {
+	epoch, err := r.epoch(ctx)
+	if err != nil {
+		return err
+	}
 	var at int64
+	var was string
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := db.QueryRowContext(ctx, "SELECT revision, at FROM progress").Scan(&r.seen, &at); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT revision, at, epoch FROM progress").Scan(&r.seen, &at, &was); err != nil {
 		return err
 	}
 	r.missed, r.committed = 0, time.Unix(0, at)
-	r.recorded.Store(r.seen)
-	if r.seen == 0 {
+	switch {
+	case r.seen == 0:
 		r.missed = 1 // since ever
+	case was != "" && was != epoch: // revisions of another history mean nothing in this one
+		r.Log.Warn("the history has a gap: the store was restored from a backup", zap.Int64("revision", r.seen))
+		r.missed, r.seen = max(at, 1), 0
+	default:
+		r.recorded.Store(r.seen)
 	}
-	return nil
+	_, err = db.ExecContext(ctx, "UPDATE progress SET revision = ?, epoch = ?", r.seen, epoch)
+	return err
+}
+
+// epoch returns the id of the history of the store; empty if it has none, as stores of tests.
+func (r *Recorder) epoch(ctx context.Context) (string, error) {
+	kv, err := controlplane.Get(ctx, r.Store, controlplane.EpochKey())
+	var e types.Epoch
+	if err == nil && kv.ModRevision != 0 {
+		controlplane.Read(kv, &e) // an unreadable one counts as none
+	}
+	return e.ID, err
 }
 
 // follow records the ends since the last revision in the file, and then those that come.

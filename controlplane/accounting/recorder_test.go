@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -397,35 +395,35 @@ func count(t *testing.T, r *Recorder, table string) (n int) {
 	return n
 }
 
-// TestFileIsChecked: a recorder refuses a file that is none, or of a later version.
-func TestFileIsChecked(t *testing.T) {
-	for name, spoil := range map[string]func(path string) error{
-		"text": func(path string) error {
-			return os.WriteFile(path, []byte("this is no database, and long enough to be one"), 0o600)
-		},
-		"later": func(path string) error {
-			db, err := openFile(t.Context(), path)
-			if err != nil {
-				return err
-			}
-			defer db.Close() //nolint:errcheck // it was only read
-			_, err = db.ExecContext(t.Context(), "PRAGMA user_version = 2")
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "a b?.db")
-			if err := spoil(path); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := openFile(t.Context(), path); !types.Is(err, types.Precondition) {
-				t.Errorf("it is opened: %v", err)
-			}
-		})
-	}
-	if _, err := (&Recorder{}).History(t.Context(), Filter{}, 1, ""); !types.Is(err, types.Unavailable) {
-		t.Errorf("a recorder that does not run: %v", err)
-	}
+// TestRestored: a store that was restored from a backup, and has overtaken the file, makes a gap: the
+// revisions of its former history mean nothing.
+func TestRestored(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		w := newWorld(t, store)
+		if _, err := identity.MarkRestored(t.Context(), store); err != nil {
+			t.Fatal(err)
+		}
+		complete := func() int64 {
+			t.Helper()
+			r, stop := recording(t, store, dir)
+			defer stop()
+			settled(t, r, store)
+			return all(t, r).Complete
+		}
+		began := complete()
+		w.lives()
+		if again := complete(); again != began || began == 0 {
+			t.Errorf("complete since %d, after a restart since %d", began, again)
+		}
+		if _, err := identity.MarkRestored(t.Context(), store); err != nil {
+			t.Fatal(err)
+		}
+		if restored := complete(); restored <= began {
+			t.Errorf("complete since %d, after a restore since %d", began, restored)
+		}
+	})
 }
 
 // TestOnEtcd: the records are the same on a real etcd, also of what ended while the recorder was away,

@@ -186,7 +186,7 @@ You give no more than you have.
 		},
 	}
 	set := cmd.Flags()
-	set.StringSliceVar(&to, "to", nil, "who gets it: user:NAME, group:NAME or service:NAME, with commas between")
+	set.StringSliceVar(&to, "to", nil, "subjects that get it: user:NAME, group:NAME or service:NAME, with commas between")
 	set.StringVar(&role, "role", "", "viewer, member, operator or administrator")
 	set.StringSliceVar(&allow, "allow", nil, "a verb and a kind, such as \"read tasks\", with or without a role")
 	set.StringSliceVar(&in, "in", nil, "namespaces in which it applies, with commas between")

@@ -15,7 +15,7 @@ func newToken(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Make, list and revoke tokens",
-		Long: `Makes, lists and revokes tokens. Whoever has a token is its subject, until it expires or
+		Long: `Makes, lists and revokes tokens. The bearer of a token is its subject, until it expires or
 is revoked. Clusters store no token, only a hash of it.
 
   escher auth token create --for user:alice

@@ -126,7 +126,14 @@ func logs(ctx context.Context, f *cmdutil.Factory, names []string, flags logFlag
 		if len(names) != 1 {
 			return f.OnlyDirectly("logs of several tasks")
 		}
-		return printLog(ctx, f, names[0], flags.tail, flags.follow)
+		for what, given := range map[string]bool{
+			"previous": flags.previous, "timestamps": flags.timestamps, "since": flags.since != "", "until": flags.until != "", "stdout, stderr": flags.stdout != flags.stderr,
+		} {
+			if given {
+				return f.OnlyDirectly(what)
+			}
+		}
+		return printLog(ctx, f, names[0], flags.attempt, flags.tail, flags.follow)
 	}
 	client, err := f.Client(ctx)
 	if err != nil {

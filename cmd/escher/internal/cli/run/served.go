@@ -27,21 +27,24 @@ func followServed(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, 
 		return nil, err
 	}
 	if begun[ids[0]].Started != 0 { // else it was cancelled, or failed to start
-		if err := printLog(ctx, f, ids[0], -1, true); err != nil {
+		if err := printLog(ctx, f, ids[0], 0, -1, true); err != nil {
 			return nil, err
 		}
 	}
 	return tasks.Wait(ctx, controlplane.UntilEnded, ids...)
 }
 
-// printLog prints the output of the newest attempt of a task, by the HTTP API. A negative tail means
-// all lines.
-func printLog(ctx context.Context, f *cmdutil.Factory, id string, tail int, follow bool) error {
+// printLog prints the output of an attempt of a task, by the HTTP API; 0 means the newest. A negative
+// tail means all lines.
+func printLog(ctx context.Context, f *cmdutil.Factory, id string, attempt, tail int, follow bool) error {
 	c, err := f.API(ctx)
 	if err != nil {
 		return err
 	}
 	query := url.Values{"follow": {strconv.FormatBool(follow)}}
+	if attempt > 0 {
+		query.Set("attempt", strconv.Itoa(attempt))
+	}
 	if tail >= 0 {
 		query.Set("tail", strconv.Itoa(tail))
 	}
