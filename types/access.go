@@ -16,6 +16,8 @@ const (
 	UserSubject    = "user"
 	GroupSubject   = "group"
 	ServiceSubject = "service"
+	// NodeSubject is the agent of a node. It has the rights of its node, and no others.
+	NodeSubject = "node"
 )
 
 // A Right gives subjects a role, or some of its parts, in namespaces.
@@ -64,7 +66,7 @@ func (r *Right) Validate() error {
 // A Credential lets the bearer of a secret act as a subject. The store has no secret, only its hash.
 type Credential struct {
 	Extra
-	// Subject has the form user:NAME or service:NAME, and Groups are names of groups.
+	// Subject has the form user:NAME, service:NAME or node:NAME, and Groups are names of groups.
 	Subject string
 	Groups  []string
 	// Hash is the SHA-256 of the secret, in hexadecimal digits.
@@ -98,7 +100,7 @@ func (c *Credential) fields(w *wire.Pass) {
 // Validate checks a credential.
 func (c *Credential) Validate() error {
 	var p problems
-	p.add(ValidateSubject("subject", c.Subject, UserSubject, ServiceSubject))
+	p.add(ValidateSubject("subject", c.Subject, UserSubject, ServiceSubject, NodeSubject))
 	if p.count("groups", len(c.Groups), MaxGroups) {
 		for i, g := range c.Groups {
 			p.add(ValidateName(index("groups", i), g))

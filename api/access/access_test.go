@@ -47,7 +47,7 @@ func root() Caller { return From(context.Background()) }
 
 // as returns the caller with an identity.
 func (w *world) as(id Identity) Caller {
-	return Caller{id, func(n rights.Need, ns string) error { return w.May(id, n, ns) }}
+	return w.caller(id)
 }
 
 // bearer returns the caller with a new token of a subject.

@@ -217,6 +217,31 @@ func (a *Authority) May(id Identity, n rights.Need, ns string) error {
 	return a.check(id, []rights.Need{n}, ns)
 }
 
+// somewhere reports whether an identity may do something in some namespace or in the cluster.
+func (a *Authority) somewhere(id Identity, n rights.Need) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.current(id) == nil && (id.Root || slices.ContainsFunc(id.subjects(), func(s string) bool {
+		return slices.ContainsFunc(a.bySubject[s], func(r types.Right) bool {
+			return slices.ContainsFunc(r.Namespaces, func(ns string) bool {
+				if ns == types.Everywhere && len(id.Namespaces) > 0 {
+					ns = id.Namespaces[0] // it is as wide as the bounds of the token
+				}
+				return a.allowed(id, n, ns)
+			})
+		})
+	}))
+}
+
+// caller returns an identity as the sender of a request.
+func (a *Authority) caller(id Identity) Caller {
+	return Caller{
+		Identity:  id,
+		May:       func(n rights.Need, ns string) error { return a.May(id, n, ns) },
+		Somewhere: func(n rights.Need) bool { return a.somewhere(id, n) },
+	}
+}
+
 // Ended returns why an open request ended: that it is denied by now, else err.
 func Ended(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); types.Is(cause, types.Denied) {
@@ -234,7 +259,7 @@ func (a *Authority) Hold(ctx context.Context, id Identity, needs []rights.Need, 
 	if err := a.check(id, needs, ns); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithCancelCause(With(ctx, Caller{id, func(n rights.Need, ns string) error { return a.May(id, n, ns) }}))
+	ctx, cancel := context.WithCancelCause(With(ctx, a.caller(id)))
 	h := &hold{id, needs, ns, cancel}
 	a.held[h] = struct{}{}
 	expiry := func() bool { return false }

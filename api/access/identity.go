@@ -11,7 +11,7 @@ import (
 
 // Identity is a user or a program, as a server has authenticated it.
 type Identity struct {
-	// Subject has the form user:NAME or service:NAME, and Groups are names of groups.
+	// Subject has the form user:NAME, service:NAME or node:NAME, and Groups are names of groups.
 	Subject string
 	Groups  []string
 	// Token is the id of its credential; empty without one.
@@ -62,6 +62,8 @@ type Caller struct {
 	// May returns nil if the caller may do something in a namespace; empty means the cluster. Denied:
 	// it may not.
 	May func(need rights.Need, ns string) error
+	// Somewhere reports whether the caller may do something in some namespace or in the cluster.
+	Somewhere func(need rights.Need) bool
 }
 
 // With returns a context of a request by a caller.
@@ -72,5 +74,5 @@ func From(ctx context.Context) Caller {
 	if c, ok := ctx.Value(caller{}).(Caller); ok {
 		return c
 	}
-	return Caller{Identity: Root("root"), May: func(rights.Need, string) error { return nil }}
+	return Caller{Identity: Root("root"), May: func(rights.Need, string) error { return nil }, Somewhere: func(rights.Need) bool { return true }}
 }

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
-
-	"golang.org/x/time/rate"
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/types"
@@ -36,8 +33,6 @@ const (
 	requestRate  = 500
 	requestBurst = 1000
 	requestsOpen = 256
-	// maxGauges bounds the subjects whose use is remembered.
-	maxGauges = 10_000
 )
 
 // guard is a mux that lets only requests through that the table of rights allows.
@@ -47,24 +42,14 @@ type guard struct {
 	// operations has the operation of each pattern.
 	operations func(pattern string) string
 	rows       map[string]access.Row
-
-	mu     sync.Mutex
-	gauges map[string]*gauge
-}
-
-// errTooMany is in the chain of the error for a subject that exceeds its limits.
-var errTooMany = errors.New("it sends too many requests")
-
-// gauge is the use by one subject.
-type gauge struct {
-	rate *rate.Limiter
-	open int
+	use        *access.Gauges
 }
 
 // newGuard returns a guard. operations returns the operation of a pattern of the mux.
 func newGuard(cfg Config, operations func(pattern string) string) *guard {
 	g := &guard{
-		ServeMux: http.NewServeMux(), cfg: cfg, operations: operations, rows: make(map[string]access.Row), gauges: make(map[string]*gauge),
+		ServeMux: http.NewServeMux(), cfg: cfg, operations: operations, rows: make(map[string]access.Row),
+		use: access.NewGauges(access.Use{Rate: requestRate, Burst: requestBurst, Open: requestsOpen}, cfg.Now),
 	}
 	for _, row := range access.Table() {
 		g.rows[row.Operation] = row
@@ -105,7 +90,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 	if row.InCluster {
 		ns = ""
 	}
-	leave, err := g.enter(id.Subject)
+	leave, err := g.use.Enter(id.Subject)
 	if err != nil {
 		return err
 	}
@@ -119,34 +104,6 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 	return nil
 }
 
-// enter counts a request of a subject, and returns what to call at its end. Unavailable: there are too
-// many.
-func (g *guard) enter(subject string) (leave func(), err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	x := g.gauges[subject]
-	if x == nil {
-		if len(g.gauges) >= maxGauges {
-			for s, old := range g.gauges {
-				if old.open == 0 {
-					delete(g.gauges, s)
-				}
-			}
-		}
-		x = &gauge{rate: rate.NewLimiter(requestRate, requestBurst)}
-		g.gauges[subject] = x
-	}
-	if x.open >= requestsOpen || !x.rate.AllowN(g.cfg.Now(), 1) {
-		return nil, types.Errorf(types.Unavailable, "%s: %w: at most %d a second, and %d at once: wait a little", subject, errTooMany, requestRate, requestsOpen)
-	}
-	x.open++
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		x.open--
-	}, nil
-}
-
 // refuseCaller answers a request that is not let through. A sender without an identity gets status 401,
 // one that sends too much 429.
 func refuseCaller(w http.ResponseWriter, err error) {
@@ -155,7 +112,7 @@ func refuseCaller(w http.ResponseWriter, err error) {
 	case errors.Is(err, access.ErrUnauthenticated):
 		p.Status = http.StatusUnauthorized
 		w.Header().Set("WWW-Authenticate", `Bearer realm="escher"`)
-	case errors.Is(err, errTooMany):
+	case errors.Is(err, access.ErrTooMany):
 		p.Status = http.StatusTooManyRequests
 		w.Header().Set("Retry-After", "1")
 	}

@@ -29,6 +29,8 @@ type Config struct {
 	Endpoints []string
 	// TLS is used if it is set; https endpoints need it.
 	TLS *tls.Config
+	// Token is the bearer's token for a server of Escher, which passes calls to its etcd; "" for etcd.
+	Token string
 	// DialTimeout bounds the time for one endpoint to answer; 0 means 3 s.
 	DialTimeout time.Duration
 	// Limits are the limits that etcd was started with. Zero: Dial detects them, and Open assumes
@@ -83,6 +85,9 @@ func Open(cfg Config) (*Store, error) {
 		// etcd's client uses the host of the endpoint, whatever TLS says.
 		opts = append(opts, grpc.WithAuthority(cfg.TLS.ServerName))
 	}
+	if cfg.Token != "" {
+		opts = append(opts, grpc.WithPerRPCCredentials(bearer{cfg.Token, cfg.TLS != nil}))
+	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: cfg.Endpoints,
 		TLS:       cfg.TLS,
@@ -100,6 +105,21 @@ func Open(cfg Config) (*Store, error) {
 	}
 	return New(client, cfg.Limits, cfg.Options...), nil
 }
+
+// bearer sends a token with each call.
+type bearer struct {
+	token string
+	// secure reports whether it may only be sent encrypted.
+	secure bool
+}
+
+// GetRequestMetadata returns what a call carries.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + b.token}, nil
+}
+
+// RequireTransportSecurity reports whether the token may only be sent encrypted.
+func (b bearer) RequireTransportSecurity() bool { return b.secure }
 
 func (c Config) withDefaults() Config {
 	if c.DialTimeout == 0 {

@@ -58,7 +58,9 @@ func classify(err error) types.Class {
 		return types.NotFound
 	case codes.InvalidArgument, codes.OutOfRange, codes.ResourceExhausted:
 		return types.Invalid
-	case codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.Unimplemented:
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return types.Denied
+	case codes.FailedPrecondition, codes.Unimplemented:
 		return types.Precondition
 	case codes.DataLoss:
 		return types.Internal

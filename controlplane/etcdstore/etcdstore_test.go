@@ -183,7 +183,7 @@ func TestAnswersOfCommit(t *testing.T) {
 		{rpctypes.ErrGRPCRequestTooLarge, types.Invalid},
 		{rpctypes.ErrGRPCDuplicateKey, types.Invalid},
 		{rpctypes.ErrGRPCLeaseNotFound, types.NotFound},
-		{rpctypes.ErrGRPCPermissionDenied, types.Precondition},
+		{rpctypes.ErrGRPCPermissionDenied, types.Denied},
 		{rpctypes.ErrGRPCCorrupt, types.Internal},
 	} {
 		t.Run(test.answer.Error(), func(t *testing.T) {

@@ -24,7 +24,7 @@ const (
 // Kind is a kind of objects.
 type Kind string
 
-// The kinds. Nodes, Images and Audit belong to the cluster; others belong to a namespace, or
+// The kinds. Nodes, Images, Bindings and Audit belong to the cluster; others belong to a namespace, or
 // to the cluster with all namespaces.
 const (
 	Tasks        Kind = "tasks"
@@ -39,6 +39,8 @@ const (
 	Nodes        Kind = "nodes"
 	Images       Kind = "images"
 	Audit        Kind = "audit"
+	// Bindings are what schedulers decide: who may write them is a scheduler.
+	Bindings Kind = "bindings"
 	// Grants are rights themselves, and Tokens the credentials of users and programs.
 	Grants Kind = "rights"
 	Tokens Kind = "tokens"
@@ -49,7 +51,7 @@ func Verbs() []Verb { return []Verb{Read, Write, Enter} }
 
 // Kinds lists all kinds.
 func Kinds() []Kind {
-	return append(work(), State, History, Logs, Namespaces, Nodes, Images, Audit, Grants, Tokens)
+	return append(work(), State, History, Logs, Namespaces, Nodes, Images, Bindings, Audit, Grants, Tokens)
 }
 
 // work are the kinds of objects that applications make.
@@ -121,7 +123,7 @@ func (r Role) Allows(n Need) bool {
 func (n Need) Open() bool { return n == Need{Read, Nodes} }
 
 // Clusterwide reports whether objects of the kind belong to no namespace.
-func (k Kind) Clusterwide() bool { return slices.Contains([]Kind{Nodes, Images, Audit}, k) }
+func (k Kind) Clusterwide() bool { return slices.Contains([]Kind{Nodes, Images, Bindings, Audit}, k) }
 
 func join[T ~string](all []T) string {
 	words := make([]string, len(all))

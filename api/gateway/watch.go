@@ -1,0 +1,249 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/escher-sched/escher/api/access"
+	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// maxWatches bounds the watches of a stream.
+	maxWatches = 10_000
+	// recheckEvery is how often the rights to open watches are checked.
+	recheckEvery = 2 * time.Second
+)
+
+// watchServer serves watches.
+type watchServer struct {
+	pb.UnimplementedWatchServer
+	g *Gateway
+}
+
+// Watch passes the watches of a stream to etcd, and their events to the user, who sees some of them.
+func (s watchServer) Watch(client grpc.BidiStreamingServer[pb.WatchRequest, pb.WatchResponse]) error {
+	ctx, cancel := context.WithCancelCause(client.Context())
+	defer cancel(nil)
+	etcd, err := s.g.watch.Watch(onward(ctx), answers())
+	if err != nil {
+		return err
+	}
+	w := &watches{user: from(ctx), use: s.g.use, client: client, etcd: etcd, byID: make(map[int64]*watched)}
+	parts := []func(context.Context) error{w.take, w.deliver, w.recheck}
+	ended := make(chan error, len(parts))
+	for _, part := range parts {
+		go func() { ended <- supervise.Contain(func() error { return part(ctx) }) }()
+	}
+	// The end of one ends the call. Only take may outlast it, until gRPC ends the stream.
+	return <-ended
+}
+
+// watches are the watches of one stream.
+type watches struct {
+	user   user
+	use    *access.Gauges
+	client grpc.BidiStreamingServer[pb.WatchRequest, pb.WatchResponse]
+	etcd   pb.Watch_WatchClient
+
+	// asking is held by whoever sends to etcd, and mu guards the fields below and answers to the client.
+	asking sync.Mutex
+	mu     sync.Mutex
+	// created lists the watches that wait for an answer to their creation: etcd answers in order.
+	created []*watched
+	byID    map[int64]*watched
+}
+
+// watched is a watch.
+type watched struct {
+	from, end []byte
+	view      view
+	// refused is why it is not served; empty means that etcd was asked for it.
+	refused string
+	// open reports whether the user got a fragment whose rest is to come, and revision is that of its last
+	// event.
+	open     bool
+	revision int64
+}
+
+// take passes requests to etcd until the client ends the stream.
+func (w *watches) take(ctx context.Context) error {
+	for {
+		req, err := w.client.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.use.Message(w.user.Subject); err != nil {
+			return err
+		}
+		if create := req.GetCreateRequest(); create != nil {
+			passed, err := w.create(ctx, create)
+			if err != nil {
+				return err
+			}
+			if !passed {
+				continue
+			}
+		}
+		if err := w.ask(req); err != nil {
+			return nil // deliver returns the reason
+		}
+	}
+}
+
+// ask sends a request to etcd.
+func (w *watches) ask(req *pb.WatchRequest) error {
+	w.asking.Lock()
+	defer w.asking.Unlock()
+	return w.etcd.Send(req)
+}
+
+// create notes a watch that the client asks for, and reports whether to ask etcd for it.
+func (w *watches) create(ctx context.Context, create *pb.WatchCreateRequest) (passed bool, err error) {
+	x := &watched{from: create.Key, end: create.RangeEnd}
+	x.view, err = looks(ctx, w.user, create.Key, create.RangeEnd)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err != nil:
+		x.refused = err.Error()
+	case create.WatchId != clientv3.AutoWatchID:
+		x.refused = "watch: ids of watches are the server's: leave it out"
+	case len(w.byID)+len(w.created) >= maxWatches:
+		x.refused = "watch: this stream has as many watches as are allowed: open another one"
+	}
+	w.created = append(w.created, x)
+	return x.refused == "", w.refuse()
+}
+
+// refuse answers the first watches that wait and are refused. The caller holds mu.
+func (w *watches) refuse() error {
+	for len(w.created) > 0 && w.created[0].refused != "" {
+		answer := &pb.WatchResponse{Header: new(pb.ResponseHeader), WatchId: clientv3.InvalidWatchID, Created: true, Canceled: true, CancelReason: w.created[0].refused}
+		w.created = w.created[1:]
+		if err := w.client.Send(answer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliver passes etcd's answers to the client until etcd ends the stream.
+func (w *watches) deliver(ctx context.Context) error {
+	for {
+		answer, err := w.etcd.Recv()
+		if err == nil {
+			err = w.answer(ctx, answer)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// answer passes what the user may see of an answer.
+func (w *watches) answer(ctx context.Context, answer *pb.WatchResponse) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if answer.Created && len(w.created) > 0 {
+		x := w.created[0]
+		w.created = w.created[1:]
+		if !answer.Canceled {
+			w.byID[answer.WatchId] = x
+		}
+		if err := w.client.Send(answer); err != nil {
+			return err
+		}
+		return w.refuse()
+	}
+	x := w.byID[answer.WatchId]
+	switch {
+	case answer.WatchId == clientv3.InvalidWatchID: // progress of all
+	case x == nil:
+		return nil // it has ended
+	case answer.Canceled:
+		delete(w.byID, answer.WatchId)
+	case !x.show(ctx, w.user, answer):
+		return nil
+	}
+	return w.client.Send(answer)
+}
+
+// show takes from an answer what the user may not see, and reports whether to send it.
+func (x *watched) show(ctx context.Context, u user, answer *pb.WatchResponse) bool {
+	if x.view.whole() || len(answer.Events) == 0 {
+		return true
+	}
+	answer.Events = slices.DeleteFunc(answer.Events, func(e *mvccpb.Event) bool {
+		return !u.shows(ctx, x.view, e.Kv) || e.PrevKv != nil && !u.shows(ctx, x.view, e.PrevKv)
+	})
+	n := len(answer.Events)
+	if n > 0 {
+		x.open, x.revision = answer.Fragment, answer.Events[n-1].Kv.ModRevision
+		return true
+	}
+	// Without events an answer tells progress, which this is not: etcd may not have sent all up to there.
+	if answer.Fragment || !x.open {
+		return false
+	}
+	x.open, answer.Header.Revision = false, x.revision
+	return true
+}
+
+// recheck ends the watches that the user may no longer have.
+func (w *watches) recheck(ctx context.Context) error {
+	tick := time.NewTicker(recheckEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		for _, id := range w.lost(ctx) {
+			cancel := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: id}}}
+			if err := w.ask(cancel); err != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// lost tells the client which watches have ended because the user has lost the right, and returns them.
+func (w *watches) lost(ctx context.Context) (ids []int64) {
+	w.mu.Lock()
+	open := make(map[int64]*watched, len(w.byID))
+	for id, x := range w.byID {
+		open[id] = x
+	}
+	w.mu.Unlock()
+	for id, x := range open {
+		// This may ask etcd, so it does not hold up others.
+		v, err := looks(ctx, w.user, x.from, x.end)
+		w.mu.Lock()
+		switch {
+		case w.byID[id] != x:
+		case err == nil:
+			x.view = v
+		case types.Is(err, types.Denied):
+			delete(w.byID, id)
+			ids = append(ids, id)
+			_ = w.client.Send(&pb.WatchResponse{Header: new(pb.ResponseHeader), WatchId: id, Canceled: true, CancelReason: err.Error()}) // its error ends deliver
+		}
+		w.mu.Unlock()
+	}
+	return ids
+}
