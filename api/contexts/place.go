@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,14 +166,29 @@ func (p Place) Etcd() (etcdstore.Address, error) {
 	return etcdstore.Address{Endpoints: []string{Endpoint(dir)}}, nil
 }
 
+// Store returns how to reach the store of the cluster: etcd or, through a server, its gateway, with the
+// token. Invalid: the address or its files are wrong.
+func (p Place) Store() (etcdstore.Config, error) {
+	if p.Server == "" {
+		address, err := p.Etcd()
+		if err != nil {
+			return etcdstore.Config{}, err
+		}
+		return address.Config()
+	}
+	address := etcdstore.Address{Endpoints: []string{p.Server}, CACert: p.CACert, ServerName: p.ServerName}
+	if u, err := url.Parse(p.Server); err == nil && u.Port() == "" && u.Scheme == "https" {
+		address.Endpoints[0] = "https://" + net.JoinHostPort(u.Hostname(), "443")
+	}
+	cfg, err := address.Config()
+	cfg.Token = p.Token
+	return cfg, err
+}
+
 // Dial returns the store of the cluster, after it has reached it. Unavailable: it cannot, within
 // seconds. It must not be called in a task.
 func (p Place) Dial(ctx context.Context, opts ...etcdstore.Option) (*etcdstore.Store, error) {
-	address, err := p.Etcd()
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := address.Config()
+	cfg, err := p.Store()
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +203,8 @@ func (p Place) Dial(ctx context.Context, opts ...etcdstore.Option) (*etcdstore.S
 // remedy says what to do about a cluster that is not reached.
 func (p Place) remedy() string {
 	switch {
+	case p.Server != "":
+		return "correct --server or " + EnvServer + ", start an escher server with --api there, or give another " + EnvToken
 	case p.Context != "" && len(p.Endpoints) > 0:
 		return "correct it with escher context set " + p.Context + " --endpoints HOST:PORT, or start etcd there"
 	case len(p.Endpoints) > 0:

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/soheilhy/cmux"
 	"google.golang.org/grpc/credentials"
 )
 
@@ -20,7 +21,11 @@ type handshaken struct{}
 // ServerHandshake returns the connection, with what TLS knows of it.
 func (handshaken) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	info := credentials.TLSInfo{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}
-	if t, ok := conn.(*tls.Conn); ok {
+	inner := conn
+	if m, ok := conn.(*cmux.MuxConn); ok {
+		inner = m.Conn
+	}
+	if t, ok := inner.(*tls.Conn); ok {
 		info.State = t.ConnectionState()
 		info.SecurityLevel = credentials.PrivacyAndIntegrity
 	}

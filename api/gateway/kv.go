@@ -36,7 +36,7 @@ func looks(ctx context.Context, u user, from, end []byte) (view, error) {
 	}
 	s, ok := parseSpan(from, end)
 	if !ok {
-		return view{}, types.Errorf(types.Invalid, "read %.100q: is no range of one kind of keys: begin with %s and a kind, such as %s", from, controlplane.Root, controlplane.Prefix(controlplane.Tasks))
+		return view{}, types.Errorf(types.Invalid, "read %.100q: holds keys that are not Escher's: begin with %s", from, controlplane.Root)
 	}
 	return u.views(ctx, s, string(from))
 }
@@ -121,12 +121,13 @@ func (u user) shown(ctx context.Context, v view, kvs []*mvccpb.KeyValue) []*mvcc
 
 // shows reports whether a user sees a key, and takes from its value what the user may not see.
 func (u user) shows(ctx context.Context, v view, kv *mvccpb.KeyValue) bool {
-	if v.visible != nil {
+	kind := kindOf(kv.Key)
+	if v.visible != nil && !v.kinds[kind] {
 		if k, ok := controlplane.Parse(string(kv.Key)); !ok || !v.visible(k) {
 			return false
 		}
 	}
-	if v.redacts && len(kv.Value) > 0 {
+	if v.redacts && len(kv.Value) > 0 && kind == controlplane.Allocated {
 		kv.Value = u.redact(ctx, kv.Value)
 	}
 	return true

@@ -179,8 +179,9 @@ func (u user) denied(verb, what string) error {
 
 // view decides which keys of a span the user sees, and what of them.
 type view struct {
-	// visible reports whether the user sees a key; nil means all.
+	// visible reports whether the user sees a key; nil means all. kinds are those of which it sees all.
 	visible func(k controlplane.Key) bool
+	kinds   map[controlplane.Kind]bool
 	// redacts reports whether values lose what belongs to namespaces that the user may not read.
 	redacts bool
 }
@@ -191,9 +192,12 @@ func (v view) whole() bool { return v.visible == nil && !v.redacts }
 // views returns what the user sees of a span. Denied: it sees nothing of it.
 func (u user) views(ctx context.Context, s span, what string) (view, error) {
 	everything := u.node == "" && u.May(rights.Need{Verb: rights.Read, Kind: rights.Resources}, "") == nil
-	v := view{redacts: s.kind == controlplane.Allocated && !everything}
-	if s.single() {
+	v := view{redacts: (s.kind == controlplane.Allocated || s.kind == "") && !everything}
+	switch {
+	case s.single():
 		return v, u.reads(ctx, s.key)
+	case s.kind == "":
+		return u.all(ctx, v)
 	}
 	ns, node := s.where()
 	err := u.sees(ctx, s.kind, ns, node, what)
@@ -205,6 +209,21 @@ func (u user) views(ctx context.Context, s span, what string) (view, error) {
 	}
 	// Of some keys more is asked than of the range.
 	v.visible = func(k controlplane.Key) bool { return u.reads(ctx, k) == nil }
+	return v, nil
+}
+
+// all returns what the user sees of all keys. Denied: it has no right at all.
+func (u user) all(ctx context.Context, v view) (view, error) {
+	if !u.Somewhere(rights.Need{Verb: rights.Read, Kind: rights.Nodes}) && u.node == "" {
+		return v, u.denied("read", controlplane.Root)
+	}
+	v.visible = func(k controlplane.Key) bool { return u.reads(ctx, k) == nil }
+	v.kinds = make(map[controlplane.Kind]bool)
+	for kind := range u.rules {
+		if slices.Contains(namespaced(), kind) {
+			v.kinds[kind] = u.sees(ctx, kind, "", "", "") == nil
+		}
+	}
 	return v, nil
 }
 

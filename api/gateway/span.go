@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -8,11 +9,11 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 )
 
-// span is a key, or all keys below the first segments of a kind.
+// span is a key, or all keys below the first segments of a kind, or all keys.
 type span struct {
 	// key is a single key; its zero value means a range.
 	key controlplane.Key
-	// kind and segments are those that all keys of the range begin with.
+	// kind and segments are those that all keys of the range begin with; no kind means all kinds.
 	kind     controlplane.Kind
 	segments []string
 }
@@ -20,8 +21,8 @@ type span struct {
 // single reports whether the span is one key.
 func (s span) single() bool { return s.key.Kind != "" }
 
-// parseSpan returns the narrowest span that contains a range of etcd. ok is false if the range is not
-// within one kind of keys.
+// parseSpan returns the narrowest span that contains a range of etcd. ok is false if the range holds
+// more than the keys of Escher.
 func parseSpan(from, end []byte) (s span, ok bool) {
 	if len(end) == 0 {
 		s.key, ok = controlplane.Parse(string(from))
@@ -29,15 +30,16 @@ func parseSpan(from, end []byte) (s span, ok bool) {
 		return s, ok
 	}
 	start := string(from)
-	for i := strings.LastIndexByte(start, '/'); i > len(controlplane.Root); i = strings.LastIndexByte(start[:i], '/') {
+	for i := strings.LastIndexByte(start, '/'); i >= len(controlplane.Root)-1; i = strings.LastIndexByte(start[:i], '/') {
 		prefix := start[:i+1]
 		if end := string(end); end > clientv3.GetPrefixRangeEnd(prefix) || end <= prefix {
 			continue // it holds the end of no range within prefix
 		}
-		kind, rest, _ := strings.Cut(strings.TrimPrefix(prefix, controlplane.Root), "/")
-		if !strings.HasPrefix(prefix, controlplane.Root) {
+		below, ok := strings.CutPrefix(prefix, controlplane.Root)
+		if !ok {
 			return span{}, false
 		}
+		kind, rest, _ := strings.Cut(below, "/")
 		s.kind = controlplane.Kind(kind)
 		if rest = strings.TrimSuffix(rest, "/"); rest != "" {
 			s.segments = strings.Split(rest, "/")
@@ -47,7 +49,14 @@ func parseSpan(from, end []byte) (s span, ok bool) {
 	return span{}, false
 }
 
-// namespace returns the namespace of all keys of the span, and their node; empty if they may differ.
+// kindOf returns the kind of a key of Escher; empty for others.
+func kindOf(key []byte) controlplane.Kind {
+	below, _ := bytes.CutPrefix(key, []byte(controlplane.Root))
+	kind, _, _ := bytes.Cut(below, []byte("/"))
+	return controlplane.Kind(kind)
+}
+
+// where returns the namespace of all keys of the span, and their node; empty if they may differ.
 func (s span) where() (ns, node string) {
 	if s.single() {
 		return s.key.Namespace, s.key.Node

@@ -2,12 +2,14 @@ package gateway
 
 import (
 	"context"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
+	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -135,6 +137,20 @@ func (c *check) changed(ctx context.Context, key []byte, deletes, writes bool) (
 	return k, nil
 }
 
+// guarded reports whether the transaction compares what a change of a key relies on, so that a late copy
+// of it does nothing. What applications want is compared itself, and specs never change. Schedulers and
+// agents have other guards, such as the status of a task for its binding.
+func (c *check) guarded(k controlplane.Key) bool {
+	if k.Kind == controlplane.Specs {
+		return true
+	}
+	if !slices.Contains(c.user.table[k.Kind].Put, writers.Application) {
+		return len(c.absent) > 0
+	}
+	_, compared := c.absent[k.String()]
+	return compared
+}
+
 // put checks that readers take a value, and that what it needs is compared.
 func (c *check) put(ctx context.Context, put *pb.PutRequest, writes bool) error {
 	k, err := c.changed(ctx, put.Key, false, writes)
@@ -142,7 +158,7 @@ func (c *check) put(ctx context.Context, put *pb.PutRequest, writes bool) error 
 		return err
 	}
 	m := audit.NewMessage(k)
-	absent, compared := c.absent[string(put.Key)]
+	absent := c.absent[string(put.Key)]
 	switch {
 	case m == nil && c.user.Root: // no key of Escher
 		return nil
@@ -155,11 +171,14 @@ func (c *check) put(ctx context.Context, put *pb.PutRequest, writes bool) error 
 		return types.Errorf(types.Denied, "commit: %s: lease %x belongs to another subject: grant one", k, put.Lease)
 	case put.Lease == 0 && k.Kind.Leased():
 		return types.Errorf(types.Invalid, "commit: %s: has no lease, and would stay for ever: grant one", k)
-	case !compared:
+	case !c.guarded(k):
 		return types.Errorf(types.Invalid, "commit: %s: is put, and not compared: compare its revision, 0 if it is not there", k)
 	}
 	if err := types.Decode(put.Value, m); err != nil {
 		return types.Errorf(types.Invalid, "commit: %s: %w: readers would not take this value: correct it", k, err)
+	}
+	if spec, ok := m.(*types.Spec); ok && controlplane.SpecDigest(spec) != k.ID {
+		return types.Errorf(types.Invalid, "commit: %s: its content has the digest %s: name it so", k, controlplane.SpecDigest(spec))
 	}
 	if !c.user.Root && absent && (k.Kind == controlplane.Tasks || k.Kind == controlplane.Reservations) {
 		for _, guard := range []string{controlplane.AdmissionKey(), controlplane.NamespaceAdmissionKey(k.Namespace), controlplane.NamespaceKey(k.Namespace)} {
@@ -177,7 +196,7 @@ func (c *check) delete(ctx context.Context, d *pb.DeleteRangeRequest, writes boo
 		return types.Errorf(types.Invalid, "commit: %.100q: deletions of ranges, and prev_kv, are not served: delete each key", d.Key)
 	}
 	k, err := c.changed(ctx, d.Key, true, writes)
-	if _, compared := c.absent[string(d.Key)]; err == nil && !compared && !c.user.Root {
+	if err == nil && !c.guarded(k) && !c.user.Root {
 		err = types.Errorf(types.Invalid, "commit: %s: is deleted, and not compared: compare its revision", k)
 	}
 	return err

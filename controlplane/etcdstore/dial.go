@@ -3,6 +3,9 @@ package etcdstore
 import (
 	"context"
 	"crypto/tls"
+	"net"
+	"net/url"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -86,6 +89,9 @@ func Open(cfg Config) (*Store, error) {
 		opts = append(opts, grpc.WithAuthority(cfg.TLS.ServerName))
 	}
 	if cfg.Token != "" {
+		if err := private(cfg); err != nil {
+			return nil, err
+		}
 		opts = append(opts, grpc.WithPerRPCCredentials(bearer{cfg.Token, cfg.TLS != nil}))
 	}
 	client, err := clientv3.New(clientv3.Config{
@@ -104,6 +110,20 @@ func Open(cfg Config) (*Store, error) {
 		return nil, types.Errorf(types.Invalid, "open etcd at %v: %w", cfg.Endpoints, err)
 	}
 	return New(client, cfg.Limits, cfg.Options...), nil
+}
+
+// private returns an error if a token would be sent to another machine without encryption.
+func private(cfg Config) error {
+	for _, e := range cfg.Endpoints {
+		u, err := url.Parse(e)
+		if err != nil || u.Host == "" {
+			u = &url.URL{Host: e}
+		}
+		if host := u.Hostname(); cfg.TLS == nil && !strings.HasPrefix(e, "unix:") && host != "localhost" && !net.ParseIP(host).IsLoopback() {
+			return types.Errorf(types.Invalid, "server: %q: a token is not sent without encryption: write https://%s", e, u.Host)
+		}
+	}
+	return nil
 }
 
 // bearer sends a token with each call.

@@ -10,13 +10,14 @@ import (
 )
 
 // runBind measures how fast the scheduler binds, next to the floor. Unless a transaction size is
-// given, it measures both again with the larger transactions of Escher's own etcd.
+// given, it measures both again with the larger transactions of Escher's own etcd, and a scheduler that
+// reaches that through a gateway.
 func runBind(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
 	full := rig.Target{Figure: "utilisation", Must: 0.8, Unit: " full"}
 	stock, own := new(txnShape), new(txnShape)
 	arms := []rig.Arm{binding{name: "bind", shape: stock}.arm(), floorArm("floor", 0, stock)}
 	if cfg.Ops == rig.StockOps {
-		arms = append(arms, binding{name: "bind-own", ops: rig.OwnOps, shape: own}.arm(), floorArm("floor-own", rig.OwnOps, own))
+		arms = append(arms, binding{name: "bind-own", ops: rig.OwnOps, shape: own}.arm(), binding{name: "bind-gateway", ops: rig.OwnOps, gateway: true}.arm(), floorArm("floor-own", rig.OwnOps, own))
 	}
 	s, err := rig.Interleave(ctx, cfg, arms...)
 	if err != nil {
@@ -26,7 +27,8 @@ func runBind(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
 		rig.Target{Must: 15_000, Aim: 30_000, Unit: "/s"}, rig.Target{Figure: rig.Ratio, Must: 0.6, Aim: 0.85}, full)}
 	if cfg.Ops == rig.StockOps {
 		cfg.Ops = rig.OwnOps
-		rows = append(rows, *bindRow(cfg, s, "bind-own", "floor-own").Require(0, rig.Target{Must: 20_000, Aim: 30_000, Unit: "/s"}, full))
+		rows = append(rows, *bindRow(cfg, s, "bind-own", "floor-own").Require(0, rig.Target{Must: 20_000, Aim: 30_000, Unit: "/s"}, full),
+			*bindRow(cfg, s, "bind-gateway", "bind-own").Require(0, rig.Target{Figure: rig.Ratio, Must: 0.8, Aim: 0.9}, full))
 	}
 	return rows, nil
 }

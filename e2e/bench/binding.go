@@ -21,6 +21,8 @@ type binding struct {
 	ops, nodes, schedulers int
 	// namespaces is the number of namespaces that the tasks spread over; 0 means the usual one.
 	namespaces int
+	// gateway makes the schedulers reach etcd through a gateway.
+	gateway bool
 	// shape, unless nil, receives the shape of the transactions.
 	shape *txnShape
 	// draw makes the cluster and the tasks; nil means rig.NewHollow.
@@ -43,6 +45,7 @@ type binding struct {
 // arm is the measurement as an arm.
 func (b binding) arm() rig.Arm {
 	return rig.Arm{Name: b.name, Measure: func(ctx context.Context, cfg rig.Config) (rig.Figures, error) {
+		cfg.Gateway = b.gateway
 		cfg.Ops, cfg.Nodes = cmp.Or(b.ops, cfg.Ops), cmp.Or(b.nodes, cfg.Nodes)
 		return rig.OnCluster(ctx, cfg, b.measure)
 	}}

@@ -44,14 +44,22 @@ func lifecycleFor(cfg rig.Config) (warm, measured time.Duration) {
 // all their keys: hollow agents run them, the collector removes them, and history is compacted.
 func runLifecycle(ctx context.Context, cfg rig.Config) ([]rig.Row, error) {
 	warm, measured := lifecycleFor(cfg)
-	s, err := rig.Interleave(ctx, cfg, rig.Arm{Name: "lifecycle", Measure: lifecycleArm(warm, measured)})
+	direct := lifecycleArm(warm, measured)
+	s, err := rig.Interleave(ctx, cfg, rig.Arm{Name: "lifecycle", Measure: direct},
+		rig.Arm{Name: "lifecycle-gateway", Measure: func(ctx context.Context, cfg rig.Config) (rig.Figures, error) {
+			cfg.Gateway = true
+			return direct(ctx, cfg)
+		}})
 	if err != nil {
 		return nil, err
 	}
+	through := rig.NewRow(cfg, "lifecycle-gateway", "tasks/s", s.Of("lifecycle-gateway", rig.Rate)).AddDetails(s, "lifecycle-gateway", rig.Rate).
+		Over("lifecycle", s.Of("lifecycle-gateway", rig.Rate), s.Of("lifecycle", rig.Rate)).AddViolations(s.Violations("lifecycle-gateway"))
 	r := rig.NewRow(cfg, "lifecycle", "tasks/s", s.Of("lifecycle", rig.Rate)).AddDetails(s, "lifecycle", rig.Rate).AddViolations(s.Violations("lifecycle"))
 	return []rig.Row{*r.Require(cfg.Must, rig.Target{Must: 3000, Aim: 6000, Unit: "/s"},
 		rig.Target{Figure: "key_writes", AtMost: true, Must: audit.MaxKeyWrites, Aim: 11, Unit: " key-writes"},
-		rig.Target{Figure: "database_growth", AtMost: true, Must: flat, Unit: "x database"})}, nil
+		rig.Target{Figure: "database_growth", AtMost: true, Must: flat, Unit: "x database"}),
+		*through.Require(0, rig.Target{Figure: rig.Ratio, Must: 0.8, Aim: 0.9})}, nil
 }
 
 // lifecycleArm measures for a period, after a warm-up.

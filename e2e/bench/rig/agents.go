@@ -27,7 +27,7 @@ const (
 func (c *Cluster) WithAgents(ctx context.Context, nodes []string, runFor func(controlplane.Key, *types.Binding) time.Duration, f func(context.Context) error) (err error) {
 	var stores []controlplane.Store
 	for range min(agentConnections, 1+len(nodes)/agentsOnConnection) {
-		s, err := c.dial()
+		s, err := c.dialAs(c.gateway)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func Attend(ctx context.Context, c *Cluster, h *Hollow) error {
 		cfg.Nodes = append(cfg.Nodes, NodeName(i))
 	}
 	for range min(agentConnections, len(h.Nodes)) {
-		s, err := c.dial(etcdstore.SharedWatches())
+		s, err := c.dialAs(c.gateway, etcdstore.SharedWatches())
 		if err != nil {
 			return err
 		}

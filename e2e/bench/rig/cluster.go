@@ -25,8 +25,9 @@ type Cluster struct {
 	Store *etcdstore.Store
 	// Watched is the client of the watchers.
 	Watched *etcdstore.Store
-	// Endpoint is the address of etcd.
-	Endpoint string
+	// Endpoint is the address of etcd, and gateway where its parts reach it, with a token.
+	Endpoint       string
+	gateway, token string
 	// Sessions are the sessions of the nodes, by name.
 	Sessions map[string]int64
 
@@ -86,13 +87,24 @@ func (c *Cluster) up(dir string) error {
 	if c.Store, err = c.dial(); err != nil {
 		return err
 	}
-	c.Watched, err = c.dial()
-	return err
+	if c.Watched, err = c.dial(); err != nil {
+		return err
+	}
+	c.gateway = c.Endpoint
+	if c.Config.Gateway {
+		return c.startGateway()
+	}
+	return nil
 }
 
 // dial connects to etcd; the caller closes the client.
 func (c *Cluster) dial(opts ...etcdstore.Option) (*etcdstore.Store, error) {
-	return etcdstore.Dial(c.ctx, etcdstore.Config{Endpoints: []string{c.Endpoint}, Limits: limitsOf(c.Config.Ops), Options: opts})
+	return c.dialAs(c.Endpoint, opts...)
+}
+
+// dialAs connects to an endpoint; the caller closes the client.
+func (c *Cluster) dialAs(endpoint string, opts ...etcdstore.Option) (*etcdstore.Store, error) {
+	return etcdstore.Dial(c.ctx, etcdstore.Config{Endpoints: []string{endpoint}, Limits: limitsOf(c.Config.Ops), Options: opts})
 }
 
 // Start starts a part, and returns at once. If the part ends by itself, the whole cluster ends.
@@ -114,7 +126,7 @@ func (c *Cluster) Start(role, name string, rc RoleConfig) (*Process, error) {
 // StartRoles starts a part for each role, under its name, and waits until it works.
 func (c *Cluster) StartRoles(ctx context.Context, roles ...string) error {
 	for _, role := range roles {
-		p, err := c.Start(role, role, RoleConfig{Endpoint: c.Endpoint, Ops: c.Config.Ops, Name: role})
+		p, err := c.Start(role, role, RoleConfig{Endpoint: c.gateway, Token: c.token, Ops: c.Config.Ops, Name: role})
 		if err == nil {
 			_, err = p.Ready(ctx)
 		}
@@ -127,7 +139,7 @@ func (c *Cluster) StartRoles(ctx context.Context, roles ...string) error {
 
 // launchScheduler starts a scheduler and returns at once.
 func (c *Cluster) launchScheduler(name string, shared bool) (*Process, error) {
-	return c.Start(RoleScheduler, name, RoleConfig{Endpoint: c.Endpoint, Ops: c.Config.Ops, Name: name, Shared: shared})
+	return c.Start(RoleScheduler, name, RoleConfig{Endpoint: c.gateway, Token: c.token, Ops: c.Config.Ops, Name: name, Shared: shared})
 }
 
 // StartScheduler starts a scheduler and waits until it has listed everything.

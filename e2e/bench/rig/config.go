@@ -22,6 +22,9 @@ type Config struct {
 	// Rounds is the number of measurements per arm, of which medians are reported; 0 means the
 	// scenario's default.
 	Rounds int
+	// Gateway makes schedulers and agents reach etcd through a gateway: schedulers with a token, and agents
+	// as root.
+	Gateway bool `json:"-"`
 	// Ops is how many operations etcd allows in a transaction; 0 means etcd's default, 128.
 	Ops int
 	// Quick makes a scenario small enough to end within a minute.

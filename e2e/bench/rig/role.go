@@ -21,6 +21,7 @@ const (
 	RoleEtcd      = "etcd"
 	RoleScheduler = "scheduler"
 	roleCollector = "collector"
+	roleGateway   = "gateway"
 	// RoleFramespace is a scheduler, and next to it one of gangs.
 	RoleFramespace = "framespace"
 	// RoleKeeper runs policies, like a server.
@@ -33,8 +34,8 @@ type RoleConfig struct {
 	Ops int
 	// Dir is where etcd keeps its data.
 	Dir string
-	// Endpoint is the address of etcd for the other parts.
-	Endpoint string
+	// Endpoint is the address of etcd or of the gateway for the other parts, and Token that for a gateway.
+	Endpoint, Token string
 	// Name and Shared configure a scheduler.
 	Name   string
 	Shared bool
@@ -77,8 +78,8 @@ type Part struct {
 type Parts map[string]func(RoleConfig) Part
 
 // withStore runs f with a client of etcd.
-func withStore(ctx context.Context, endpoint string, ops int, f func(*etcdstore.Store) error) error {
-	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{endpoint}, Limits: limitsOf(ops)})
+func (rc RoleConfig) withStore(ctx context.Context, f func(*etcdstore.Store) error) error {
+	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{rc.Endpoint}, Token: rc.Token, Limits: limitsOf(rc.Ops)})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/sockets"
 )
 
@@ -56,6 +57,7 @@ func (c *running) api(context.Context) error {
 	c.info.API = c.cfg.Dir.APISocket()
 	addresses := append([]string{c.info.API}, c.cfg.API...)
 	return parts.StartREST(c.stack, parts.RESTConfig{
+		Etcd:      &etcdstore.Config{Endpoints: []string{c.info.Endpoint}, Limits: etcdstore.ServerLimits()},
 		Addresses: addresses, Cert: c.cfg.APICert, Key: c.cfg.APIKey, Store: c.store, History: c.history, Version: c.cfg.Version, Log: c.cfg.Log.Named("api"),
 	})
 }

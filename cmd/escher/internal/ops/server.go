@@ -16,7 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
+	"github.com/escher-sched/escher/api/gateway"
 	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
@@ -47,7 +49,12 @@ type Server struct {
 	served bool
 	// guard restricts each listener; nil restricts nothing.
 	guard func(net.Listener) net.Listener
+	// grpc returns a server for the calls of gRPC at the same address; nil means none.
+	grpc func() *grpc.Server
 }
+
+// WithGRPC makes the server serve gRPC at the same address, by a new server for each Run.
+func (s *Server) WithGRPC(make func() *grpc.Server) { s.grpc = make }
 
 // New listens for requests for metrics and health. Invalid: the address is invalid. Precondition: it
 // cannot listen there.
@@ -106,6 +113,9 @@ func (s *Server) Run(ctx context.Context) error {
 	l := s.listener
 	if s.guard != nil {
 		l = s.guard(l)
+	}
+	if s.grpc != nil {
+		return gateway.Serve(ctx, l, s.grpc(), func(ctx context.Context, l net.Listener) error { return Serve(ctx, l, s.handler, s.log) })
 	}
 	return Serve(ctx, l, s.handler, s.log)
 }

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"os"
@@ -11,13 +12,16 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
 
 	"github.com/escher-sched/escher/api/access"
+	"github.com/escher-sched/escher/api/gateway"
 	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/accounting"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/types"
 )
@@ -33,6 +37,8 @@ type RESTConfig struct {
 	// Cert and Key are the files of the certificate for https.
 	Cert, Key string
 	Store     controlplane.Store
+	// Etcd is how to reach etcd for the gateway, which is at the same addresses; nil means no gateway.
+	Etcd *etcdstore.Config
 	// History answers questions about ended tasks; nil means that there is none.
 	History *accounting.Recorder
 	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
@@ -45,6 +51,10 @@ type RESTConfig struct {
 // Precondition: it cannot listen there.
 func StartREST(stack *Stack, cfg RESTConfig) error {
 	authority := access.New(cfg.Store, time.Now, cfg.Log)
+	calls, err := cfg.gateway(stack, authority)
+	if err != nil {
+		return err
+	}
 	started := false
 	for _, address := range cfg.Addresses {
 		identify := rest.Bearer(authority)
@@ -64,9 +74,36 @@ func StartREST(stack *Stack, cfg RESTConfig) error {
 		if err != nil {
 			return err
 		}
+		if calls != nil {
+			s.WithGRPC(func() *grpc.Server { return calls(strings.HasPrefix(address, "unix://")) })
+		}
 		stack.Start("api at "+address, s.Run)
 	}
 	return nil
+}
+
+// gateway returns what makes a server of the gateway, for root at a socket of this machine or for bearers
+// of tokens; nil if there is none. Its connection to etcd is its own, so that calls do not wait for those
+// of the server.
+func (cfg RESTConfig) gateway(stack *Stack, authority *access.Authority) (func(local bool) *grpc.Server, error) {
+	if cfg.Etcd == nil || len(cfg.Addresses) == 0 {
+		return nil, nil
+	}
+	store, err := etcdstore.Open(*cfg.Etcd)
+	if err != nil {
+		return nil, err
+	}
+	stack.Start("connection of the gateway", func(ctx context.Context) error {
+		<-ctx.Done()
+		return store.Close()
+	})
+	return func(local bool) *grpc.Server {
+		identify := gateway.Bearer(authority)
+		if local {
+			identify = func(context.Context) (access.Identity, error) { return access.Root("root"), nil }
+		}
+		return gateway.New(gateway.Config{Etcd: store.Client().ActiveConnection(), Limits: store.Limits(), Authority: authority, Identify: identify, Now: time.Now})
+	}, nil
 }
 
 // listen returns the address to listen at, and what guards the listener.
@@ -94,7 +131,7 @@ func (cfg RESTConfig) listen(address string) (listen string, guard func(net.List
 		if conf == nil {
 			return "", nil, types.Errorf(types.Invalid, "api: %s needs a certificate: give --api-cert and --api-key, which escher admin certificate makes", address)
 		}
-		conf.NextProtos = []string{"http/1.1"}
+		conf.NextProtos = []string{"http/1.1", "h2"} // HTTP/2 is for gRPC: who knows both gets HTTP/1.1
 		return rest, func(l net.Listener) net.Listener {
 			return tls.NewListener(netutil.LimitListener(l, restConnections), conf)
 		}, nil

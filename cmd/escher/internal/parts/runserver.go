@@ -107,7 +107,9 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, Store: p.store, History: history, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Version: cfg.Version, Log: cfg.Log.Named("api")})
+	etcd := cfg.Etcd
+	etcd.Limits = p.store.Limits()
+	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, Store: p.store, Etcd: &etcd, History: history, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Version: cfg.Version, Log: cfg.Log.Named("api")})
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ const (
 func (a *agentFlags) config(f *cmdutil.Factory) (parts.AgentConfig, error) {
 	cfg := a.cfg
 	var err error
-	if cfg.Etcd, err = f.EtcdConfig(); err != nil {
+	if cfg.Etcd, err = f.StoreConfig(); err != nil {
 		return cfg, err
 	}
 	if cfg.Agent.Node, err = HostnameOr("node", a.node); err != nil {

@@ -30,3 +30,15 @@ func (f *Factory) EtcdConfig() (etcdstore.Config, error) {
 	}
 	return address.Config()
 }
+
+// StoreConfig is EtcdConfig for a program that also works through the gateway of a server, with a token.
+func (f *Factory) StoreConfig() (etcdstore.Config, error) {
+	place, err := f.Place()
+	if err != nil {
+		return etcdstore.Config{}, err
+	}
+	if place.Server != "" {
+		return place.Store()
+	}
+	return place.Address.Config()
+}

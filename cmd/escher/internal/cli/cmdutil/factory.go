@@ -103,6 +103,9 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	done := f.Progress("connecting to " + place.String())
 	defer done()
 	// A command that reads history waits for the progress of its watch.
+	if _, err := place.Etcd(); err != nil {
+		return nil, err // commands speak the HTTP API to a server
+	}
 	store, err := place.Dial(ctx, etcdstore.WithProgressInterval(progressInterval))
 	if err != nil {
 		return nil, err
