@@ -71,6 +71,7 @@ type Gateway struct {
 	kv    pb.KVClient
 	watch pb.WatchClient
 	lease pb.LeaseClient
+	codec codec
 	use   *access.Gauges
 	base  user
 
@@ -83,6 +84,7 @@ type Gateway struct {
 func New(cfg Config) *grpc.Server {
 	g := &Gateway{
 		cfg: cfg, kv: pb.NewKVClient(cfg.Etcd), watch: pb.NewWatchClient(cfg.Etcd), lease: pb.NewLeaseClient(cfg.Etcd),
+		codec: newCodec(),
 		use:   access.NewGauges(access.Use{Rate: callRate, Burst: callBurst, Open: callsOpen}, cfg.Now),
 		base:  user{rules: rules(), table: make(map[controlplane.Kind]writers.Access)},
 		tasks: make(map[[2]string]time.Time),
@@ -93,14 +95,14 @@ func New(cfg Config) *grpc.Server {
 	g.base.bound = g.bound
 	s := grpc.NewServer(
 		grpc.UnaryInterceptor(g.unary), grpc.StreamInterceptor(g.stream),
-		grpc.MaxRecvMsgSize(requestBytes), grpc.MaxConcurrentStreams(streamsOpen),
+		grpc.ForceServerCodecV2(g.codec), grpc.MaxRecvMsgSize(requestBytes), grpc.MaxConcurrentStreams(streamsOpen),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connWindow),
 		grpc.ConnectionTimeout(handshakeTime), grpc.Creds(handshaken{}),
 		// Clients ask every ten seconds whether the connection is alive, and a silent one is closed.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 4 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 	)
-	pb.RegisterKVServer(s, kvServer{g: g})
+	s.RegisterService(kvDescription(), kvServer{g: g})
 	pb.RegisterWatchServer(s, watchServer{g: g})
 	pb.RegisterLeaseServer(s, leaseServer{g: g})
 	return s

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/controlplane/supervise"
@@ -35,7 +36,8 @@ type watchServer struct {
 func (s watchServer) Watch(client grpc.BidiStreamingServer[pb.WatchRequest, pb.WatchResponse]) error {
 	ctx, cancel := context.WithCancelCause(client.Context())
 	defer cancel(nil)
-	etcd, err := s.g.watch.Watch(onward(ctx), answers())
+	desc := &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
+	etcd, err := s.g.cfg.Etcd.NewStream(onward(ctx), desc, pb.Watch_Watch_FullMethodName, answers(), grpc.ForceCodecV2(s.g.codec))
 	if err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ type watches struct {
 	user   user
 	use    *access.Gauges
 	client grpc.BidiStreamingServer[pb.WatchRequest, pb.WatchResponse]
-	etcd   pb.Watch_WatchClient
+	etcd   grpc.ClientStream
 
 	// asking is held by whoever sends to etcd, and mu guards the fields below and answers to the client.
 	asking sync.Mutex
@@ -108,7 +110,7 @@ func (w *watches) take(ctx context.Context) error {
 func (w *watches) ask(req *pb.WatchRequest) error {
 	w.asking.Lock()
 	defer w.asking.Unlock()
-	return w.etcd.Send(req)
+	return w.etcd.SendMsg(req)
 }
 
 // create notes a watch that the client asks for, and reports whether to ask etcd for it.
@@ -144,9 +146,10 @@ func (w *watches) refuse() error {
 // deliver passes etcd's answers to the client until etcd ends the stream.
 func (w *watches) deliver(ctx context.Context) error {
 	for {
-		answer, err := w.etcd.Recv()
+		answer := new(frame)
+		err := w.etcd.RecvMsg(answer)
 		if err == nil {
-			err = w.answer(ctx, answer)
+			err = w.pass(ctx, answer)
 		}
 		if err != nil {
 			return err
@@ -154,10 +157,26 @@ func (w *watches) deliver(ctx context.Context) error {
 	}
 }
 
-// answer passes what the user may see of an answer.
-func (w *watches) answer(ctx context.Context, answer *pb.WatchResponse) error {
+// pass passes what the user may see of an encoded answer: as it is, if that is all.
+func (w *watches) pass(ctx context.Context, answer *frame) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var sum summary
+	if sum.parse(answer.data) == nil && !sum.settles {
+		if x := w.byID[sum.id]; x != nil && sum.within(x.view) {
+			x.open = false // it is no fragment
+			return w.client.SendMsg(answer)
+		}
+	}
+	var decoded pb.WatchResponse
+	if err := proto.Unmarshal(answer.data, &decoded); err != nil {
+		return types.Errorf(types.Internal, "read etcd's answer: %w", err)
+	}
+	return w.answer(ctx, &decoded)
+}
+
+// answer passes what the user may see of an answer. The caller holds mu.
+func (w *watches) answer(ctx context.Context, answer *pb.WatchResponse) error {
 	if answer.Created && len(w.created) > 0 {
 		x := w.created[0]
 		w.created = w.created[1:]
