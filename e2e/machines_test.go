@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,6 +29,8 @@ type machines struct {
 	net   *network
 	certs certificates
 	flags []string
+	// reach returns other flags for an agent, and its environment; nil means that it uses flags.
+	reach func(node string) (flags, env []string)
 	// program is the program on the hosts; empty means the built escher.
 	program string
 	// agents are the processes by node.
@@ -80,7 +83,14 @@ func newMachines(t *testing.T) *machines {
 // begin starts a command on a host and returns when it is ready. It ends with the test.
 func (m *machines) begin(host int, args ...string) *daemonProcess {
 	m.t.Helper()
-	p := &daemonProcess{cmd: m.net.on(host, append(append([]string{cmp.Or(m.program, built.escher)}, args...), m.flags...)...), output: new(bytes.Buffer), ended: make(chan struct{})}
+	return m.beginWith(host, nil, append(args, m.flags...)...)
+}
+
+// beginWith is begin, with an environment and without the flags for etcd.
+func (m *machines) beginWith(host int, env []string, args ...string) *daemonProcess {
+	m.t.Helper()
+	p := &daemonProcess{cmd: m.net.on(host, append([]string{cmp.Or(m.program, built.escher)}, args...)...), output: new(bytes.Buffer), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		m.t.Fatal(err)
@@ -144,9 +154,13 @@ func (m *machines) agentWith(node string, flags ...string) {
 	if m.hosts[node] == 0 {
 		m.hosts[node] = m.net.add()
 	}
-	m.agents[node] = m.begin(m.hosts[node], append([]string{"agent", "--node", node, "--containerd", "private", "--state-dir", filepath.Join(m.dir, node),
+	reach, env := m.flags, []string(nil)
+	if m.reach != nil {
+		reach, env = m.reach(node)
+	}
+	m.agents[node] = m.beginWith(m.hosts[node], env, slices.Concat([]string{"agent", "--node", node, "--containerd", "private", "--state-dir", filepath.Join(m.dir, node),
 		"--capacity", "cpu=2,memory=1Gi", "--label", "host=" + node, "--ttl", sessionTTL.String(),
-		"--tls-cert", m.certs.server, "--tls-key", m.certs.serverKey}, flags...)...)
+		"--tls-cert", m.certs.server, "--tls-key", m.certs.serverKey}, flags, reach)...)
 }
 
 // escher runs a command outside of all hosts.

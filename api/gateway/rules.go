@@ -220,7 +220,7 @@ func (u user) all(ctx context.Context, v view) (view, error) {
 	v.visible = func(k controlplane.Key) bool { return u.reads(ctx, k) == nil }
 	v.kinds = make(map[controlplane.Kind]bool)
 	for kind := range u.rules {
-		if slices.Contains(namespaced(), kind) {
+		if kind != controlplane.Leaders && (kind != controlplane.Allocated || !v.redacts) {
 			v.kinds[kind] = u.sees(ctx, kind, "", "", "") == nil
 		}
 	}
