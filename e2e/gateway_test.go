@@ -2,22 +2,33 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 )
 
-// TestGateway runs agents that reach only the port of a server's API, each with a token of its node:
-// tasks run there, use the cluster by their sockets, and survive an agent that is killed.
+// TestGateway runs agents that reach only the port of a server's API. Each joins by a token of its node and
+// is known by its certificate from then on. Tasks run there, use the cluster by their sockets, and survive
+// an agent that is killed.
 func TestGateway(t *testing.T) {
 	t.Parallel() // it mostly waits
 	m := newMachines(t)
 	host := m.net.add()
 	address := m.net.address(host) + ":7443"
-	m.begin(host, "server", "--name", "server-1", "--api", "https://"+address, "--api-cert", m.certs.server, "--api-key", m.certs.serverKey)
+	pki := filepath.Join(m.dir, "pki")
+	if o := command(t, nil, "admin", "certificate", "--host", m.net.address(host), "--out", pki); o.code != 0 {
+		t.Fatal(o.err)
+	}
+	ca := filepath.Join(pki, "ca.pem")
+	m.begin(host, "server", "--name", "server-1", "--data-dir", filepath.Join(m.dir, "server"),
+		"--api", "https://"+address, "--api-cert", filepath.Join(pki, "server.pem"), "--api-key", filepath.Join(pki, "server.key"), "--api-ca", pki)
 	m.reach = func(node string) (flags, env []string) {
-		token := m.must("auth", "token", "create", "--for", "node:"+node)
-		return []string{"--server", "https://" + address, "--cacert", m.certs.ca}, []string{"ESCHER_TOKEN=" + token}
+		flags = []string{"--server", "https://" + address, "--cacert", ca}
+		if m.agents[node] != nil {
+			return flags, nil // it has joined, and shows its certificate
+		}
+		return flags, []string{"ESCHER_TOKEN=" + m.must("auth", "token", "create", "--for", "node:"+node, "--life", "10m")}
 	}
 	for _, node := range []string{"a", "b"} {
 		m.agent(node)

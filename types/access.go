@@ -82,6 +82,8 @@ type Credential struct {
 	// Parent is the id of the credential by which its bearer made it for itself, if so: it is void
 	// without that one.
 	Parent string
+	// Key is, of a node with a certificate, the hash of its public key; there is no secret then.
+	Key string
 }
 
 func (c *Credential) fields(w *wire.Pass) {
@@ -95,6 +97,7 @@ func (c *Credential) fields(w *wire.Pass) {
 	wire.Text(w, 9, &c.Maker)
 	wire.Text(w, 10, &c.Note)
 	wire.Text(w, 11, &c.Parent)
+	wire.Text(w, 12, &c.Key)
 }
 
 // Validate checks a credential.
@@ -106,9 +109,11 @@ func (c *Credential) Validate() error {
 			p.add(ValidateName(index("groups", i), g))
 		}
 	}
-	if len(c.Hash) != 64 || strings.Trim(c.Hash, "0123456789abcdef") != "" {
-		p.add(Errorf(Invalid, "hash: %q is no SHA-256 in hexadecimal digits: give 64 of them", shorten(c.Hash)))
+	if kind, _, _ := strings.Cut(c.Subject, ":"); c.Key != "" && (kind != NodeSubject || c.Hash != "") {
+		p.add(Errorf(Invalid, "key: only a node has one, without hash: leave one out"))
 	}
+	p.digest("hash", c.Hash, c.Key != "")
+	p.digest("key", c.Key, true)
 	if c.Role != "" {
 		p.add(invalid("role", roleError(c.Role)))
 	}
@@ -119,6 +124,16 @@ func (c *Credential) Validate() error {
 	p.text("note", c.Note, MaxText)
 	p.name("parent", c.Parent)
 	return p.err()
+}
+
+// digest checks a SHA-256 in hexadecimal digits; empty is fine if it is optional.
+func (p *problems) digest(field, text string, optional bool) {
+	if text == "" && optional {
+		return
+	}
+	if len(text) != 64 || strings.Trim(text, "0123456789abcdef") != "" {
+		p.add(Errorf(Invalid, "%s: %q is no SHA-256 in hexadecimal digits: give 64 of them", field, shorten(text)))
+	}
 }
 
 // ValidateSubject checks a subject, which must have one of the kinds.

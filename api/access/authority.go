@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
@@ -128,8 +130,8 @@ func (a *Authority) Identify(token string) (Identity, error) {
 	id, secret, _ := strings.Cut(rest, "_")
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.synced[controlplane.Credentials] || !a.synced[controlplane.Rights] {
-		return Identity{}, types.Errorf(types.Unavailable, "authenticate: the server does not know the credentials of the cluster yet: try again")
+	if err := a.ready(); err != nil {
+		return Identity{}, err
 	}
 	c, known := a.credentials[id]
 	if subtle.ConstantTimeCompare([]byte(hash(secret)), []byte(c.Hash)) != 1 || !known || !marked {
@@ -141,6 +143,43 @@ func (a *Authority) Identify(token string) (Identity, error) {
 	return out, a.current(out)
 }
 
+// nodeCredential is the id of the credential of a node with a certificate.
+func nodeCredential(node string) string {
+	if id := "node." + node; types.IsName(id) {
+		return id
+	}
+	return "node." + hash(node)[:40] // of a long name
+}
+
+// Certified returns the identity of the agent that has shown a certificate of the cluster's authority,
+// which is valid. Denied: it is no node, or its name belongs to another key by now. Unavailable: the
+// credentials are not known yet.
+func (a *Authority) Certified(cert *x509.Certificate) (Identity, error) {
+	node, ok := strings.CutPrefix(cert.Subject.CommonName, types.NodeSubject+":")
+	if !ok || !types.IsName(node) {
+		return Identity{}, types.Errorf(types.Denied, "%w: the certificate of %.80q is not one of a node: use a token", ErrUnauthenticated, cert.Subject.CommonName)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.ready(); err != nil {
+		return Identity{}, err
+	}
+	id := nodeCredential(node)
+	key := certs.KeyHash(cert.RawSubjectPublicKeyInfo)
+	if c, known := a.credentials[id]; !known || c.Key != key {
+		return Identity{}, types.Errorf(types.Denied, "%w: the certificate of node %s was revoked: join it again with a new token (escher auth token create --for node:%s)", ErrUnauthenticated, node, node)
+	}
+	return Identity{Subject: types.NodeSubject + ":" + node, Token: id, key: key, Expires: cert.NotAfter}, nil
+}
+
+// ready returns an error until the credentials are known. The caller holds the lock.
+func (a *Authority) ready() error {
+	if a.synced[controlplane.Credentials] && a.synced[controlplane.Rights] {
+		return nil
+	}
+	return types.Errorf(types.Unavailable, "authenticate: the server does not know the credentials of the cluster yet: try again")
+}
+
 // current returns nil while the credential of an identity is valid. The caller holds the lock.
 func (a *Authority) current(id Identity) error {
 	if id.Token == "" {
@@ -148,7 +187,7 @@ func (a *Authority) current(id Identity) error {
 	}
 	for name, depth := id.Token, 0; name != ""; depth++ {
 		c, ok := a.credentials[name]
-		if name = c.Parent; ok && depth < maxOwn {
+		if name = c.Parent; ok && depth < maxOwn && (id.key == "" || c.Key == id.key) {
 			continue
 		}
 		return types.Errorf(types.Denied, "%w: token %s was revoked: ask an administrator for one (escher auth token create)", ErrUnauthenticated, id.Token)

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"crypto/x509"
 	"slices"
 	"time"
 
@@ -16,6 +17,8 @@ type Identity struct {
 	Groups  []string
 	// Token is the id of its credential; empty without one.
 	Token string
+	// key is the hash of the key of its certificate; empty without one.
+	key string
 	// Role and Namespaces bound its rights; empty means no bound.
 	Role       rights.Role
 	Namespaces []string
@@ -51,6 +54,21 @@ func (id Identity) is(subjects []string) bool {
 // covers reports whether a list of namespaces includes a need in a namespace; empty means the cluster.
 func covers(namespaces []string, n rights.Need, ns string) bool {
 	return n.Open() || slices.Contains(namespaces, types.Everywhere) || ns != "" && slices.Contains(namespaces, ns)
+}
+
+// shown is the key of the certificate in the context of a connection.
+type shown struct{}
+
+// Shows returns a context of requests on a connection whose client has shown a certificate of the
+// cluster's authority.
+func Shows(ctx context.Context, cert *x509.Certificate) context.Context {
+	return context.WithValue(ctx, shown{}, cert)
+}
+
+// Shown returns the certificate that a client has shown; nil if it has none.
+func Shown(ctx context.Context) *x509.Certificate {
+	cert, _ := ctx.Value(shown{}).(*x509.Certificate)
+	return cert
 }
 
 // caller is the key of the caller in a context.

@@ -68,6 +68,38 @@ func (m Manager) MakeToken(ctx context.Context, by Caller, c types.Credential, l
 	return id, secretMark + id + "_" + secret, m.put(ctx, controlplane.CredentialKey(id), 0, &c)
 }
 
+// Certify stores that a key is that of a node until a time: who has shown that it has the key gets a
+// certificate. The node itself may ask, and an administrator. The name of a node stays with its key while
+// its certificate is valid. Denied: it may not, or the name has another key.
+func (m Manager) Certify(ctx context.Context, by Caller, node, key string, expires time.Time) error {
+	subject := types.NodeSubject + ":" + node
+	if by.Subject != subject {
+		if err := by.May(rights.Need{Verb: rights.Write, Kind: rights.Tokens}, ""); err != nil {
+			return err
+		}
+	}
+	id := nodeCredential(node)
+	kv, err := controlplane.Get(ctx, m.Store, controlplane.CredentialKey(id))
+	if err != nil {
+		return err
+	}
+	var before types.Credential
+	now := m.Now()
+	if kv.ModRevision != 0 && controlplane.Read(kv, &before) && before.Key != key && now.UnixNano() < before.Expires && by.Subject == subject {
+		return types.Errorf(types.Denied, "join node %s: its name belongs to another key: if that machine is gone, revoke it with escher auth token revoke %s", node, id)
+	}
+	c := types.Credential{Subject: subject, Key: key, Made: now.UnixNano(), Expires: expires.UnixNano(), Maker: by.Subject}
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if kv.ModRevision == 0 {
+		if err := m.roomForToken(ctx, by, subject); err != nil {
+			return err
+		}
+	}
+	return m.put(ctx, kv.Key, kv.ModRevision, &c)
+}
+
 // mayMake returns nil if a caller may make a credential. It narrows the one that a caller makes for
 // itself.
 func (m Manager) mayMake(by Caller, c *types.Credential) error {

@@ -46,6 +46,7 @@ func ofCluster() []Row {
 		{Operation: "drainNode", Needs: write(rights.Nodes)},
 		{Operation: "labelNode", Needs: write(rights.Nodes)},
 		{Operation: "removeNode", Needs: write(rights.Nodes)},
+		{Operation: "certifyNode"}, // the node itself, and who may write tokens
 		{Operation: "getNodeUsage", Needs: read(rights.Nodes)},
 		{Operation: "listNodeUsage", Needs: read(rights.Audit)}, // it names tasks of all namespaces
 		{Operation: "listImages", Needs: read(rights.Images)},

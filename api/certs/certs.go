@@ -38,10 +38,16 @@ type Authority struct {
 // Open returns the authority in a directory, which it makes there if there is none. Invalid: its files
 // are no authority.
 func Open(dir string, now time.Time) (*Authority, error) {
-	certPEM, err := os.ReadFile(filepath.Join(dir, CAFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, CAFile)); errors.Is(err, fs.ErrNotExist) {
 		return create(dir, now)
 	}
+	return Load(dir)
+}
+
+// Load returns the authority in a directory. Precondition: it cannot read its files. Invalid: they are no
+// authority.
+func Load(dir string) (*Authority, error) {
+	certPEM, err := os.ReadFile(filepath.Join(dir, CAFile))
 	if err != nil {
 		return nil, types.Errorf(types.Precondition, "read the certificate authority: %w", err)
 	}

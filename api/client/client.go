@@ -36,6 +36,8 @@ type Config struct {
 	CACert string
 	// Token is the token to show; empty means none, for a socket.
 	Token string
+	// Certificate returns the certificate to show instead; nil means none.
+	Certificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 }
 
 // Client is a client of the HTTP API. Its methods may be called concurrently.
@@ -61,6 +63,9 @@ func New(cfg Config) (*Client, error) {
 		return c, nil
 	case u.Scheme == "https":
 		transport.TLSClientConfig, err = trust(cfg.CACert)
+		if err == nil {
+			transport.TLSClientConfig.GetClientCertificate = cfg.Certificate
+		}
 		return c, err
 	case u.Scheme == "http" && isLoopback(u.Hostname()):
 		return c, nil

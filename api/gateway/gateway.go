@@ -12,8 +12,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/escher-sched/escher/api/access"
@@ -34,6 +36,9 @@ const (
 	// streamsOpen bounds the calls of one connection, and requestBytes the size of a message.
 	streamsOpen  = 1024
 	requestBytes = 2 << 20
+	// connectionAge is how long a connection lives. The next one shows the renewed certificate, and may be
+	// to another server.
+	connectionAge = 4 * time.Hour
 	// streamWindow and connWindow are the data in flight: those of etcd's own clients here.
 	streamWindow = 1 << 20
 	connWindow   = 4 << 20
@@ -52,13 +57,19 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Bearer returns identities by the tokens that calls carry.
+// Bearer returns identities by the tokens that calls carry or, without one, by the certificate that the
+// agent of a node has shown.
 func Bearer(a *access.Authority) func(ctx context.Context) (access.Identity, error) {
 	return func(ctx context.Context) (access.Identity, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		for _, value := range md.Get("authorization") {
 			if token, ok := strings.CutPrefix(value, "Bearer "); ok {
 				return a.Identify(token)
+			}
+		}
+		if p, ok := peer.FromContext(ctx); ok {
+			if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
+				return a.Certified(info.State.PeerCertificates[0])
 			}
 		}
 		return access.Identity{}, types.Errorf(types.Denied, "%w: the call has no token: set ESCHER_TOKEN, or send the metadata authorization: Bearer TOKEN", access.ErrUnauthenticated)
@@ -100,7 +111,10 @@ func New(cfg Config) *grpc.Server {
 		grpc.ConnectionTimeout(handshakeTime), grpc.Creds(handshaken{}),
 		// Clients ask every ten seconds whether the connection is alive, and a silent one is closed.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 4 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 30 * time.Second, Timeout: 10 * time.Second,
+			MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: time.Minute,
+		}),
 	)
 	s.RegisterService(kvDescription(), kvServer{g: g})
 	pb.RegisterWatchServer(s, watchServer{g: g})

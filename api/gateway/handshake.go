@@ -9,6 +9,8 @@ import (
 
 	"github.com/soheilhy/cmux"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/escher-sched/escher/api/access"
 )
 
 // handshakeTime bounds the time until a connection is ready for calls.
@@ -21,15 +23,33 @@ type handshaken struct{}
 // ServerHandshake returns the connection, with what TLS knows of it.
 func (handshaken) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	info := credentials.TLSInfo{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}
-	inner := conn
-	if m, ok := conn.(*cmux.MuxConn); ok {
-		inner = m.Conn
-	}
-	if t, ok := inner.(*tls.Conn); ok {
-		info.State = t.ConnectionState()
+	if state := stateOf(conn); state != nil {
+		info.State = *state
 		info.SecurityLevel = credentials.PrivacyAndIntegrity
 	}
 	return conn, info, nil
+}
+
+// stateOf returns what TLS knows of a connection; nil without TLS.
+func stateOf(conn net.Conn) *tls.ConnectionState {
+	if m, ok := conn.(*cmux.MuxConn); ok {
+		conn = m.Conn
+	}
+	t, ok := conn.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	state := t.ConnectionState()
+	return &state
+}
+
+// Shown returns the context of the requests on a connection of Serve, with the certificate that its client
+// has shown and the authority has signed.
+func Shown(ctx context.Context, conn net.Conn) context.Context {
+	if state := stateOf(conn); state != nil && len(state.VerifiedChains) > 0 {
+		return access.Shows(ctx, state.PeerCertificates[0])
+	}
+	return ctx
 }
 
 // ClientHandshake fails: this is the side of a server.

@@ -17,10 +17,14 @@ func Local(name string) Identify {
 	return func(*http.Request) (access.Identity, error) { return access.Root(name), nil }
 }
 
-// Bearer returns identities by the tokens that requests carry.
+// Bearer returns identities by the tokens that requests carry or, without one, by the certificate that the
+// agent of a node has shown.
 func Bearer(a *access.Authority) Identify {
 	return func(r *http.Request) (access.Identity, error) {
 		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if cert := access.Shown(r.Context()); !ok && cert != nil {
+			return a.Certified(cert)
+		}
 		if !ok {
 			return access.Identity{}, types.Errorf(types.Denied, "%w: the request has no token: send the header Authorization: Bearer TOKEN (escher login stores a token)", access.ErrUnauthenticated)
 		}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/api/access"
+	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/accounting"
@@ -30,6 +31,8 @@ type Config struct {
 	Used func(ctx context.Context, store controlplane.Store, ns string) (types.Budget, error)
 	// History answers questions about ended tasks; nil means that there is none.
 	History *accounting.Recorder
+	// CA signs the certificates of nodes; nil means that this server signs none.
+	CA *certs.Authority
 	// Voice words the remedies of explanations; nil means plain words.
 	Voice action.Renderer
 	// Now is the clock.
@@ -86,7 +89,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	}
 	s.api = humago.New(mux, conf)
 	s.alias()
-	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.history, s.changes, s.follow, s.output, s.inside, s.images, s.administered, s.namespaces} {
+	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.history, s.changes, s.follow, s.output, s.inside, s.images, s.administered, s.certificates, s.namespaces} {
 		register()
 	}
 	mux.HandleFunc("GET /docs", docsOf(s.api))

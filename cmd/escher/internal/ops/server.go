@@ -209,6 +209,7 @@ func Listen(flag, address string) (net.Listener, error) {
 func Serve(ctx context.Context, l net.Listener, h http.Handler, log *zap.Logger) error {
 	server := &http.Server{
 		Handler:           h,
+		ConnContext:       gateway.Shown,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          zap.NewStdLog(log),

@@ -1,8 +1,10 @@
 package parts
 
 import (
+	"errors"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/api/contexts"
@@ -107,5 +110,129 @@ func TestGateway(t *testing.T) {
 	}
 	if err := api.Get(t.Context(), "/v1/whoami", nil, nil); err != nil {
 		t.Errorf("the HTTP API at the same port: %v", err)
+	}
+}
+
+// TestNodeIdentity: an agent joins by a token once, has the certificate after a restart, and renews it. Its
+// name is its own, and a revoked certificate opens nothing.
+func TestNodeIdentity(t *testing.T) {
+	srv, pki := etcdtest.Start(t), t.TempDir()
+	store := etcdstore.New(srv.Client, etcdstore.ServerLimits())
+	ca, err := certs.Open(pki, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ca.Server(pki, "s.pem", "s.key", []string{"localhost"}, time.Now(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	stack := NewStack(t.Context(), zap.NewNop(), new(ops.Health))
+	t.Cleanup(func() {
+		if err := stack.Unwind(); err != nil {
+			t.Error(err)
+		}
+	})
+	https := "https://localhost:" + freePort(t)
+	err = StartREST(stack, RESTConfig{
+		Addresses: []string{https}, Cert: filepath.Join(pki, "s.pem"), Key: filepath.Join(pki, "s.key"), CADir: pki, Store: store, Log: zap.NewNop(),
+		Etcd: &etcdstore.Config{Endpoints: srv.Client.Endpoints(), Limits: etcdstore.ServerLimits()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, root := access.Manager{Store: store, Now: time.Now}, access.From(t.Context())
+	_, token, err := m.MakeToken(t.Context(), root, types.Credential{Subject: "node:n1"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := Join{Server: https, CACert: filepath.Join(pki, certs.CAFile)}
+	silent := func(string, ...any) {}
+	identify := func(dir, token string) (*nodeIdentity, error) {
+		j := join
+		j.Token = token
+		return j.identify(t.Context(), "n1", dir, silent, zap.NewNop())
+	}
+	// uses reports whether a certificate opens the gateway and the HTTP API.
+	uses := func(id *nodeIdentity) error {
+		cfg, err := contexts.Place{Server: https, Address: etcdstore.Address{CACert: join.CACert}}.Store()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.TLS.GetClientCertificate = id.present
+		s, err := etcdstore.Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close() //nolint:errcheck // it only reads
+		api, err := client.New(client.Config{Server: https, CACert: join.CACert, Certificate: id.present})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.List(t.Context(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, "n1")})
+		if told := api.Get(t.Context(), "/v1/whoami", nil, nil); (told == nil) != (err == nil) {
+			t.Errorf("the gateway says %v, and the HTTP API %v", err, told)
+		}
+		return err
+	}
+
+	dir := t.TempDir()
+	if _, err := identify(dir, ""); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "escher auth token create --for node:n1") {
+		t.Errorf("without a token: %v", err)
+	}
+	id, err := identify(dir, token)
+	if err != nil || !id.has() {
+		t.Fatal(err)
+	}
+	if err := uses(id); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, nodeKeyFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key: %v, %v", info, err)
+	}
+	again, err := identify(dir, "")
+	if err != nil || !again.has() {
+		t.Fatalf("after a restart: %v", err)
+	}
+	first := again.cert.Load().Leaf
+	if err := again.obtain(t.Context(), ""); err != nil || again.cert.Load().Leaf.SerialNumber.Cmp(first.SerialNumber) == 0 {
+		t.Errorf("it renews: %v", err)
+	}
+	if at := renewal(first); at.Before(time.Now().Add(12*time.Hour)) || first.NotAfter.Sub(at) < 6*time.Hour {
+		t.Errorf("it renews at %s, and has until %s", at, first.NotAfter)
+	}
+	if _, err := identify(t.TempDir(), token); !types.Is(err, types.Denied) || !strings.Contains(err.Error(), "escher auth token revoke node.n1") {
+		t.Errorf("another machine takes the name: %v", err)
+	}
+
+	// Others than the authority cannot sign for it.
+	forged := &nodeIdentity{node: "n1", dir: t.TempDir(), join: join, log: zap.NewNop()}
+	another, err := certs.Open(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(filepath.Join(dir, nodeKeyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := certs.Request(key, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, _, _, err := another.Sign(request, "n1", time.Now())
+	if err := errors.Join(err, writeFile(filepath.Join(forged.dir, nodeKeyFile), key), writeFile(filepath.Join(forged.dir, nodeCertFile), signed)); err != nil || !forged.load() {
+		t.Fatal(err)
+	}
+	if err := uses(forged); err == nil {
+		t.Error("a certificate of another authority opens it")
+	}
+
+	if err := m.RevokeToken(t.Context(), root, "node.n1"); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(10 * time.Second); uses(again) == nil; <-tick.C {
+		if time.Now().After(until) {
+			t.Fatal("a revoked certificate opens it")
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/escher-sched/escher/api/access"
+	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/api/gateway"
 	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
@@ -36,7 +37,9 @@ type RESTConfig struct {
 	Addresses []string
 	// Cert and Key are the files of the certificate for https.
 	Cert, Key string
-	Store     controlplane.Store
+	// CADir is the directory of the authority that signs the certificates of nodes; empty means none.
+	CADir string
+	Store controlplane.Store
 	// Etcd is how to reach etcd for the gateway, which is at the same addresses; nil means no gateway.
 	Etcd *etcdstore.Config
 	// History answers questions about ended tasks; nil means that there is none.
@@ -55,13 +58,19 @@ func StartREST(stack *Stack, cfg RESTConfig) error {
 	if err != nil {
 		return err
 	}
+	var ca *certs.Authority
+	if cfg.CADir != "" {
+		if ca, err = certs.Load(cfg.CADir); err != nil {
+			return types.Errorf(types.ClassOf(err), "api-ca: %w", err)
+		}
+	}
 	started := false
 	for _, address := range cfg.Addresses {
 		identify := rest.Bearer(authority)
 		if strings.HasPrefix(address, "unix://") {
 			identify = rest.Local("root")
 		}
-		listen, guard, err := cfg.listen(address)
+		listen, guard, err := cfg.listen(address, ca)
 		if err != nil {
 			return err
 		}
@@ -69,7 +78,7 @@ func StartREST(stack *Stack, cfg RESTConfig) error {
 			stack.Start("access to the api", authority.Run)
 			started = true
 		}
-		h := rest.Handler(rest.Config{Store: cfg.Store, History: cfg.History, NodeTLS: cfg.NodeTLS, Used: server.Used, Now: time.Now, Version: cfg.Version, Voice: howto.Say, Log: cfg.Log, Authority: authority, Identify: identify})
+		h := rest.Handler(rest.Config{Store: cfg.Store, History: cfg.History, NodeTLS: cfg.NodeTLS, CA: ca, Used: server.Used, Now: time.Now, Version: cfg.Version, Voice: howto.Say, Log: cfg.Log, Authority: authority, Identify: identify})
 		s, err := ops.NewServer("api", listen, h, guard, cfg.Log)
 		if err != nil {
 			return err
@@ -107,7 +116,7 @@ func (cfg RESTConfig) gateway(stack *Stack, authority *access.Authority) (func(l
 }
 
 // listen returns the address to listen at, and what guards the listener.
-func (cfg RESTConfig) listen(address string) (listen string, guard func(net.Listener) net.Listener, err error) {
+func (cfg RESTConfig) listen(address string, ca *certs.Authority) (listen string, guard func(net.Listener) net.Listener, err error) {
 	scheme, rest, _ := strings.Cut(address, "://")
 	switch {
 	case rest == "":
@@ -130,6 +139,9 @@ func (cfg RESTConfig) listen(address string) (listen string, guard func(net.List
 		}
 		if conf == nil {
 			return "", nil, types.Errorf(types.Invalid, "api: %s needs a certificate: give --api-cert and --api-key, which escher admin certificate makes", address)
+		}
+		if ca != nil { // agents show what it has signed
+			conf.ClientCAs, conf.ClientAuth = ca.Pool(), tls.VerifyClientCertIfGiven
 		}
 		conf.NextProtos = []string{"http/1.1", "h2"} // HTTP/2 is for gRPC: who knows both gets HTTP/1.1
 		return rest, func(l net.Listener) net.Listener {

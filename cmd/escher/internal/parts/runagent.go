@@ -30,6 +30,8 @@ import (
 // AgentConfig says how to run the agent of this machine.
 type AgentConfig struct {
 	Etcd etcdstore.Config
+	// Join is the server that is reached instead; its zero value means etcd.
+	Join Join
 	// Agent describes the node; RunAgent sets Store, Runtime, Cluster and Address.
 	Agent nodeagent.Config
 	// Containerd is the daemon to use, or to run.
@@ -91,6 +93,9 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 		err = errors.Join(EndedBy(ctx, err), p.stack.Unwind())
 		_ = l.Close() // the server has closed it already
 	}()
+	if err := p.join(ctx, &cfg); err != nil {
+		return err
+	}
 	if err := p.connect(ctx, cfg.Etcd); err != nil {
 		return err
 	}
@@ -141,13 +146,28 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	return p.stack.Await(ctx, nil)
 }
 
+// join makes the agent show its certificate to the server, if it reaches the cluster by one.
+func (p *process) join(ctx context.Context, cfg *AgentConfig) error {
+	if cfg.Join.Server == "" {
+		return nil
+	}
+	id, err := cfg.Join.identify(ctx, cfg.Agent.Node, cfg.Agent.StateDir, cfg.Progress, cfg.Log.Named("identity"))
+	if err != nil || !id.has() {
+		return err
+	}
+	cfg.Etcd.Token = ""
+	cfg.Etcd.TLS.GetClientCertificate = id.present
+	p.stack.Start("identity of the node", id.Run)
+	return nil
+}
+
 // nodeTLS returns the authorities to trust for other nodes: those of etcd.
 func (c *AgentConfig) nodeTLS() *tls.Config {
 	if c.Etcd.TLS == nil {
 		return nil
 	}
 	conf := c.Etcd.TLS.Clone()
-	conf.ServerName = ""
+	conf.ServerName, conf.GetClientCertificate = "", nil
 	return conf
 }
 

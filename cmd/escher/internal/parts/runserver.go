@@ -47,6 +47,8 @@ type ServerConfig struct {
 	// certificate.
 	API             []string
 	APICert, APIKey string
+	// APICA is the directory of the authority that signs the certificates of nodes; empty means none.
+	APICA string
 	// DataDir is the directory of the history, and History how long records are kept; 0 means no history.
 	DataDir string
 	History time.Duration
@@ -109,7 +111,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	}
 	etcd := cfg.Etcd
 	etcd.Limits = p.store.Limits()
-	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, Store: p.store, Etcd: &etcd, History: history, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Version: cfg.Version, Log: cfg.Log.Named("api")})
+	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, CADir: cfg.APICA, Store: p.store, Etcd: &etcd, History: history, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Version: cfg.Version, Log: cfg.Log.Named("api")})
 	if err != nil {
 		return err
 	}

@@ -108,6 +108,13 @@ func (a *agentFlags) config(f *cmdutil.Factory) (parts.AgentConfig, error) {
 	if cfg.Etcd, err = f.StoreConfig(); err != nil {
 		return cfg, err
 	}
+	place, err := f.Place()
+	if err != nil {
+		return cfg, err
+	}
+	if place.Server != "" {
+		cfg.Join = parts.Join{Server: place.Server, CACert: place.CACert, Token: place.Token}
+	}
 	if cfg.Agent.Node, err = HostnameOr("node", a.node); err != nil {
 		return cfg, err
 	}

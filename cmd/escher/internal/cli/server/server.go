@@ -96,6 +96,7 @@ func NewServer(f *cmdutil.Factory) *cobra.Command {
 	set.StringVar(&quota, "etcd-quota", "", "the --quota-backend-bytes of etcd, such as 8Gi, for an etcd before 3.6, which does not report it")
 	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, without a password")
 	addAPI(set, &cfg.API, &cfg.APICert, &cfg.APIKey)
+	set.StringVar(&cfg.APICA, "api-ca", "", "directory with ca.pem and ca.key of the authority that signs certificates for agents: that of escher admin certificate")
 	addHistory(set, &cfg.History)
 	set.StringVar(&cfg.DataDir, "data-dir", defaultDataDir, "directory of the history: this server's own copy")
 	set.BoolVar(&cfg.Pprof, "pprof", false, "serve profiles at --ops, too")
