@@ -9,7 +9,6 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/types"
 )
@@ -208,7 +208,7 @@ func refusal(err error) error {
 func onward(ctx context.Context) context.Context {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if len(md.Get(rpctypes.MetadataRequireLeaderKey)) > 0 {
-		return clientv3.WithRequireLeader(ctx)
+		return metadata.AppendToOutgoingContext(ctx, rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
 	return ctx
 }
@@ -231,7 +231,7 @@ func (g *Gateway) bound(ctx context.Context, node, ns string) bool {
 		return true
 	}
 	prefix := controlplane.Prefix(controlplane.Bindings, node, ns)
-	res, err := g.kv.Range(ctx, &pb.RangeRequest{Key: []byte(prefix), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(prefix)), Limit: 1, KeysOnly: true})
+	res, err := g.kv.Range(ctx, &pb.RangeRequest{Key: []byte(prefix), RangeEnd: []byte(etcdstore.PrefixEnd(prefix)), Limit: 1, KeysOnly: true})
 	if err != nil || len(res.Kvs) == 0 {
 		return false // not known to be
 	}

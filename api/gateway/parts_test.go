@@ -1,17 +1,43 @@
 package gateway_test
 
 import (
+	"context"
+	"slices"
+	"sync"
 	"testing"
 
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/escher-sched/escher/api/escher"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/esl/gang"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
 )
 
-// TestScheduler: a scheduler with its rights binds what a member of a namespace launches.
+// program returns the client of a program of a subject in a namespace.
+func (w *world) program(subject, ns string) *escher.Client {
+	w.t.Helper()
+	_, token, err := w.MakeToken(w.t.Context(), caller(w.t), types.Credential{Subject: subject}, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.bearing(token) // it is known by now
+	w.t.Setenv("ESCHER_SERVER", "http://"+w.address)
+	w.t.Setenv("ESCHER_TOKEN", token)
+	w.t.Setenv("ESCHER_NAMESPACE", ns)
+	client, err := escher.Connect(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// TestScheduler: a scheduler with its rights binds what the program of a member of a namespace submits.
 func TestScheduler(t *testing.T) {
 	w := start(t, nil)
 	w.grant("scheduler", types.Right{
@@ -27,11 +53,16 @@ func TestScheduler(t *testing.T) {
 	go func() {
 		_ = scheduler.Run(t.Context(), store, scheduler.Config{Name: "s"}, zaptest.NewLogger(t))
 	}()
-	client, err := controlplane.New(alice, "a")
-	if err != nil {
+	client := w.program("user:alice", "a")
+	if err := client.SetResource(t.Context(), "license", "2", escher.InCluster()); err != nil {
 		t.Fatal(err)
 	}
-	launched, err := client.Launch(t.Context(), controlplane.Submission{Task: types.Task{Name: "t", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}, Spec: &types.Spec{Image: "busybox"}})
+	if state, err := client.State(t.Context()); err != nil || len(state.Nodes) != 1 {
+		t.Errorf("the state: %+v, %v", state, err)
+	}
+	launched, err := client.Submit(t.Context(), escher.Job{Name: "t", Tasks: []escher.Task{{
+		Name: "t", Requests: escher.MustRequests(map[string]string{"cpu": "1", "license": "1"}), Spec: escher.Spec{Image: "busybox"},
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,5 +70,38 @@ func TestScheduler(t *testing.T) {
 		var s types.Status
 		kv, err := controlplane.Get(t.Context(), alice, controlplane.StatusKey("a", launched.Tasks[0]))
 		return err == nil && controlplane.Read(kv, &s) && s.Phase == types.Bound
+	})
+}
+
+// TestPolicies: a program with the rights of a member of a namespace runs the policies of its jobs.
+func TestPolicies(t *testing.T) {
+	w := start(t, nil)
+	w.grant("scheduler", types.Right{
+		Subjects: []string{"service:s"}, Role: rights.Viewer, Allow: []string{"read bindings", "write bindings"}, Namespaces: []string{types.Everywhere},
+	})
+	w.grant("alice", types.Right{Subjects: []string{"user:alice"}, Role: rights.Member, Namespaces: []string{"a"}})
+	store, _ := w.as("service:s")
+	w.put(map[string]types.Message{
+		controlplane.NodeKey("n1"):  &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 4000, "memory": 1 << 30})},
+		controlplane.AliveKey("n1"): &types.Alive{},
+	})
+	client := w.program("user:alice", "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = scheduler.Run(ctx, store, scheduler.Config{Name: "s"}, zap.NewNop()) })
+	running.Go(func() { _ = client.RunPolicies(ctx, func() esl.Policy { return new(gang.Gang) }) })
+	defer running.Wait()
+	defer cancel()
+	task := escher.Task{Name: "t", Requests: escher.MustRequests(map[string]string{"cpu": "2"}), Spec: escher.Spec{Image: "busybox"}}
+	job, err := client.Submit(ctx, escher.Job{Name: "pair", Tasks: escher.Copies(2, task)}, gang.Gang{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.await("both are bound", func() bool {
+		return !slices.ContainsFunc(job.Tasks, func(id string) bool {
+			var s types.Status
+			kv, err := controlplane.Get(t.Context(), w.direct, controlplane.StatusKey("a", id))
+			return err != nil || !controlplane.Read(kv, &s) || s.Phase != types.Bound
+		})
 	})
 }

@@ -70,25 +70,29 @@ func FuzzRequests(f *testing.F) {
 		for b, branch := range [][]*pb.RequestOp{req.Success, req.Failure} {
 			for i, op := range branch {
 				x := ops[b][i]
-				same := false
-				switch r := op.Request.(type) {
-				case *pb.RequestOp_RequestRange:
-					same = x.kind == reads && bytes.Equal(x.key, r.RequestRange.Key) && bytes.Equal(x.end, r.RequestRange.RangeEnd) && x.counts == r.RequestRange.CountOnly
-				case *pb.RequestOp_RequestPut:
-					p := r.RequestPut
-					same = x.kind == puts && bytes.Equal(x.key, p.Key) && bytes.Equal(x.value, p.Value) && x.lease == p.Lease && x.others == (p.PrevKv || p.IgnoreLease || p.IgnoreValue)
-				case *pb.RequestOp_RequestDeleteRange:
-					d := r.RequestDeleteRange
-					same = x.kind == deletes && bytes.Equal(x.key, d.Key) && bytes.Equal(x.end, d.RangeEnd) && x.others == d.PrevKv
-				case nil:
-					same = x.kind == 0
-				}
-				if !same {
+				if !same(x, op) {
 					t.Errorf("%+v, etcd reads %v", x, op)
 				}
 			}
 		}
 	})
+}
+
+// same reports whether the gateway reads an operation as etcd does.
+func same(x operation, op *pb.RequestOp) bool {
+	switch r := op.Request.(type) {
+	case *pb.RequestOp_RequestRange:
+		return x.kind == reads && bytes.Equal(x.key, r.RequestRange.Key) && bytes.Equal(x.end, r.RequestRange.RangeEnd) && x.counts == r.RequestRange.CountOnly
+	case *pb.RequestOp_RequestPut:
+		p := r.RequestPut
+		return x.kind == puts && bytes.Equal(x.key, p.Key) && bytes.Equal(x.value, p.Value) && x.lease == p.Lease && x.others == (p.PrevKv || p.IgnoreLease || p.IgnoreValue)
+	case *pb.RequestOp_RequestDeleteRange:
+		d := r.RequestDeleteRange
+		return x.kind == deletes && bytes.Equal(x.key, d.Key) && bytes.Equal(x.end, d.RangeEnd) && x.others == d.PrevKv
+	case nil:
+		return x.kind == 0
+	}
+	return false
 }
 
 // unknown reports whether a message has fields that its type does not.

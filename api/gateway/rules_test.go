@@ -81,9 +81,9 @@ func but(others ...string) []string {
 	return slices.DeleteFunc(everyone(), func(name string) bool { return slices.Contains(others, name) })
 }
 
-// TestRights is the table of who may do what with which keys. Namespaces are a, of which some users are,
-// and b; nodes are n1, whose agent is one, and n2.
-func TestRights(t *testing.T) {
+// keyRights says who may read, put and delete which keys. Namespaces are a, of which some users are, and b;
+// nodes are n1, whose agent is one, and n2.
+func keyRights() map[string][3][]string {
 	var (
 		all        = but("nobody")
 		inA        = []string{"admin of a", "administrator", "agent of n1", "member of a", "member of all", "operator", "scheduler", "viewer of a"}
@@ -99,7 +99,7 @@ func TestRights(t *testing.T) {
 	with := func(names []string, others ...string) []string {
 		return slices.Sorted(slices.Values(append(others, names...)))
 	}
-	for key, want := range map[string][3][]string{ // may read, put, delete
+	return map[string][3][]string{
 		controlplane.NodeKey("n1"):                  {all, with(nodes, agent...), nodes},
 		controlplane.NodeKey("n2"):                  {all, nodes, nodes},
 		controlplane.DevicesKey("n1"):               {all, agent, nodes},
@@ -151,7 +151,12 @@ func TestRights(t *testing.T) {
 		controlplane.AdmissionKey():                 {all, none, none},
 		controlplane.EpochKey():                     {all, none, none},
 		controlplane.Prefix("souls", "a") + "adele": {none, none, none},
-	} {
+	}
+}
+
+// TestRights: each user may do with keys what the table says.
+func TestRights(t *testing.T) {
+	for key, want := range keyRights() {
 		for name, u := range users() {
 			k, _ := controlplane.Parse(key)
 			_, err := looks(t.Context(), u, []byte(key), nil)

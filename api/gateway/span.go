@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"strings"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/etcdstore"
 )
 
 // span is a key, or all keys below the first segments of a kind, or all keys.
@@ -32,7 +31,7 @@ func parseSpan(from, end []byte) (s span, ok bool) {
 	start := string(from)
 	for i := strings.LastIndexByte(start, '/'); i >= len(controlplane.Root)-1; i = strings.LastIndexByte(start[:i], '/') {
 		prefix := start[:i+1]
-		if end := string(end); end > clientv3.GetPrefixRangeEnd(prefix) || end <= prefix {
+		if end := string(end); end > etcdstore.PrefixEnd(prefix) || end <= prefix {
 			continue // it holds the end of no range within prefix
 		}
 		below, ok := strings.CutPrefix(prefix, controlplane.Root)

@@ -202,8 +202,8 @@ func (c *check) changed(ctx context.Context, key []byte, deletes, writes bool) (
 }
 
 // guarded reports whether the transaction compares what a change of a key relies on, so that a late copy
-// of it does nothing. What applications want is compared itself, and specs never change. Schedulers and
-// agents have other guards, such as the status of a task for its binding.
+// of it does nothing. What applications want is compared itself, or by the job that it is for. Specs never
+// change. Schedulers and agents have other guards, such as the status of a task for its binding.
 func (c *check) guarded(k controlplane.Key, key []byte) bool {
 	if k.Kind == controlplane.Specs {
 		return true
@@ -234,7 +234,7 @@ func (c *check) put(ctx context.Context, put *operation, writes bool) error {
 		return types.Errorf(types.Denied, "commit: %s: lease %x belongs to another subject: grant one", k, put.lease)
 	case put.lease == 0 && k.Kind.Leased():
 		return types.Errorf(types.Invalid, "commit: %s: has no lease, and would stay for ever: grant one", k)
-	case !c.guarded(k, put.key):
+	case !c.guarded(k, put.key) && k.Kind != controlplane.Tasks:
 		return types.Errorf(types.Invalid, "commit: %s: is put, and not compared: compare its revision, 0 if it is not there", k)
 	}
 	if err := types.Decode(put.value, m); err != nil {
@@ -243,7 +243,14 @@ func (c *check) put(ctx context.Context, put *operation, writes bool) error {
 	if spec, ok := m.(*types.Spec); ok && controlplane.SpecDigest(spec) != k.ID {
 		return types.Errorf(types.Invalid, "commit: %s: its content has the digest %s: name it so", k, controlplane.SpecDigest(spec))
 	}
-	if c.user.Root || !c.absent[string(put.key)] || k.Kind != controlplane.Tasks && k.Kind != controlplane.Reservations {
+	absent, compared := c.absent[string(put.key)]
+	if task, ok := m.(*types.Task); ok && !compared && !c.user.Root {
+		if _, compared = c.absent[controlplane.JobKey(k.Namespace, task.Job)]; !compared {
+			return types.Errorf(types.Invalid, "commit: %s: is put, and neither it nor its job is compared: compare a revision, 0 if it is not there", k)
+		}
+		absent = true
+	}
+	if c.user.Root || !absent || k.Kind != controlplane.Tasks && k.Kind != controlplane.Reservations {
 		return nil
 	}
 	for _, guard := range []string{controlplane.AdmissionKey(), controlplane.NamespaceAdmissionKey(k.Namespace), controlplane.NamespaceKey(k.Namespace)} {

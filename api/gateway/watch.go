@@ -10,7 +10,6 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
@@ -20,6 +19,8 @@ import (
 )
 
 const (
+	// noWatch is the id in answers about no watch of its own, or about all.
+	noWatch = -1
 	// maxWatches bounds the watches of a stream.
 	maxWatches = 10_000
 	// recheckEvery is how often the rights to open watches are checked.
@@ -122,7 +123,7 @@ func (w *watches) create(ctx context.Context, create *pb.WatchCreateRequest) (pa
 	switch {
 	case err != nil:
 		x.refused = err.Error()
-	case create.WatchId != clientv3.AutoWatchID:
+	case create.WatchId != 0:
 		x.refused = "watch: ids of watches are the server's: leave it out"
 	case len(w.byID)+len(w.created) >= maxWatches:
 		x.refused = "watch: this stream has as many watches as are allowed: open another one"
@@ -134,7 +135,7 @@ func (w *watches) create(ctx context.Context, create *pb.WatchCreateRequest) (pa
 // refuse answers the first watches that wait and are refused. The caller holds mu.
 func (w *watches) refuse() error {
 	for len(w.created) > 0 && w.created[0].refused != "" {
-		answer := &pb.WatchResponse{Header: new(pb.ResponseHeader), WatchId: clientv3.InvalidWatchID, Created: true, Canceled: true, CancelReason: w.created[0].refused}
+		answer := &pb.WatchResponse{Header: new(pb.ResponseHeader), WatchId: noWatch, Created: true, Canceled: true, CancelReason: w.created[0].refused}
 		w.created = w.created[1:]
 		if err := w.client.Send(answer); err != nil {
 			return err
@@ -190,7 +191,7 @@ func (w *watches) answer(ctx context.Context, answer *pb.WatchResponse) error {
 	}
 	x := w.byID[answer.WatchId]
 	switch {
-	case answer.WatchId == clientv3.InvalidWatchID: // progress of all
+	case answer.WatchId == noWatch: // progress of all
 	case x == nil:
 		return nil // it has ended
 	case answer.Canceled:

@@ -2,11 +2,13 @@ package rest_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
 )
@@ -38,6 +40,29 @@ func (w *world) namespaces() {
 	}
 }
 
+// certified asks for the certificate of a node.
+func (w *world) certified(node string) {
+	key, err := certs.NewKey()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	request, err := certs.Request(key, "n03")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	text, err := json.Marshal(string(request))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	got := w.want("POST", node+"/certificate", `{"request": `+string(text)+`}`)
+	if !strings.HasPrefix(fmt.Sprint(got["certificate"]), "-----BEGIN CERTIFICATE-----") {
+		w.t.Errorf("the certificate is %v", got)
+	}
+	if got := items(w.want("GET", "/v1/tokens", ""), "id"); fmt.Sprint(got) != "[node.n03]" {
+		w.t.Errorf("the credentials are %v", got)
+	}
+}
+
 // nodes takes a node out of service, and removes it.
 func (w *world) nodes() {
 	const n = "/v1/nodes/n03"
@@ -52,6 +77,7 @@ func (w *world) nodes() {
 	if got := items(w.want("GET", "/v1/nodes?selector=disk%3Dssd", ""), "name"); fmt.Sprint(got) != "[n03]" {
 		w.t.Errorf("nodes with the label: %s", got)
 	}
+	w.certified(n)
 	w.want("POST", in+"/tasks", `{"tasks": [{"id": "here", "requests": {"node/n03": "1"}, "spec": {"image": "x:1", "command": ["stop", "1ms"]}}]}`)
 	w.want("GET", in+"/wait?id=here&until=running&timeout=1m", "")
 	got := w.want("POST", n+"/drain?wait=true", `{"mode": "move", "reason": "new disk", "grace": "1s"}`)

@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/e2e/hollow"
@@ -71,7 +72,11 @@ func newWorld(t *testing.T) *world {
 
 // serve starts the API, in place of the one before.
 func (w *world) serve() {
-	h, api := rest.Build(rest.Config{Store: w.cluster.Store, History: w.cluster.History, Used: used, Now: time.Now, Version: "test"})
+	ca, err := certs.Open(w.t.TempDir(), time.Now())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	h, api := rest.Build(rest.Config{Store: w.cluster.Store, History: w.cluster.History, CA: ca, Used: used, Now: time.Now, Version: "test"})
 	if w.server != nil {
 		w.server.CloseClientConnections()
 		w.server.Close()

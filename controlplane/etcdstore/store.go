@@ -164,8 +164,11 @@ func prefixRange(prefix string) (key, end []byte) {
 	if prefix == "" {
 		return []byte{0}, []byte{0}
 	}
-	return []byte(prefix), []byte(clientv3.GetPrefixRangeEnd(prefix))
+	return []byte(prefix), []byte(PrefixEnd(prefix))
 }
+
+// PrefixEnd returns the end of the range of all keys with a prefix.
+func PrefixEnd(prefix string) string { return clientv3.GetPrefixRangeEnd(prefix) }
 
 // keyValue translates a key of etcd.
 func keyValue(kv *mvccpb.KeyValue) controlplane.KV {

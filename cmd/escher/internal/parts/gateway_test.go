@@ -113,9 +113,17 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestNodeIdentity: an agent joins by a token once, has the certificate after a restart, and renews it. Its
-// name is its own, and a revoked certificate opens nothing.
-func TestNodeIdentity(t *testing.T) {
+// joined is a server whose gateway and API sign and take certificates of nodes.
+type joined struct {
+	t *testing.T
+	access.Manager
+	pki  string
+	join Join
+}
+
+// newJoined starts the server.
+func newJoined(t *testing.T) *joined {
+	t.Helper()
 	srv, pki := etcdtest.Start(t), t.TempDir()
 	store := etcdstore.New(srv.Client, etcdstore.ServerLimits())
 	ca, err := certs.Open(pki, time.Now())
@@ -139,56 +147,69 @@ func TestNodeIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, root := access.Manager{Store: store, Now: time.Now}, access.From(t.Context())
-	_, token, err := m.MakeToken(t.Context(), root, types.Credential{Subject: "node:n1"}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	join := Join{Server: https, CACert: filepath.Join(pki, certs.CAFile)}
-	silent := func(string, ...any) {}
-	identify := func(dir, token string) (*nodeIdentity, error) {
-		j := join
-		j.Token = token
-		return j.identify(t.Context(), "n1", dir, silent, zap.NewNop())
-	}
-	// uses reports whether a certificate opens the gateway and the HTTP API.
-	uses := func(id *nodeIdentity) error {
-		cfg, err := contexts.Place{Server: https, Address: etcdstore.Address{CACert: join.CACert}}.Store()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg.TLS.GetClientCertificate = id.present
-		s, err := etcdstore.Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close() //nolint:errcheck // it only reads
-		api, err := client.New(client.Config{Server: https, CACert: join.CACert, Certificate: id.present})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = s.List(t.Context(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, "n1")})
-		if told := api.Get(t.Context(), "/v1/whoami", nil, nil); (told == nil) != (err == nil) {
-			t.Errorf("the gateway says %v, and the HTTP API %v", err, told)
-		}
-		return err
-	}
+	return &joined{t, access.Manager{Store: store, Now: time.Now}, pki, Join{Server: https, CACert: filepath.Join(pki, certs.CAFile)}}
+}
 
-	dir := t.TempDir()
-	if _, err := identify(dir, ""); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "escher auth token create --for node:n1") {
+// token makes a token of node n1.
+func (j *joined) token() string {
+	j.t.Helper()
+	_, token, err := j.MakeToken(j.t.Context(), access.From(j.t.Context()), types.Credential{Subject: "node:n1"}, time.Hour)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	return token
+}
+
+// identify is the start of the agent of n1 in a directory.
+func (j *joined) identify(dir, token string) (*nodeIdentity, error) {
+	join := j.join
+	join.Token = token
+	return join.identify(j.t.Context(), "n1", dir, func(string, ...any) {}, zap.NewNop())
+}
+
+// uses returns nil if a certificate opens the gateway and the HTTP API.
+func (j *joined) uses(id *nodeIdentity) error {
+	j.t.Helper()
+	cfg, err := contexts.Place{Server: j.join.Server, Address: etcdstore.Address{CACert: j.join.CACert}}.Store()
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	cfg.TLS.GetClientCertificate = id.present
+	s, err := etcdstore.Open(cfg)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // it only reads
+	api, err := client.New(client.Config{Server: j.join.Server, CACert: j.join.CACert, Certificate: id.present})
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	_, err = s.List(j.t.Context(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Bindings, "n1")})
+	if told := api.Get(j.t.Context(), "/v1/whoami", nil, nil); (told == nil) != (err == nil) {
+		j.t.Errorf("the gateway says %v, and the HTTP API %v", err, told)
+	}
+	return err
+}
+
+// TestNodeIdentity: an agent joins by a token once, has the certificate after a restart, and renews it. Its
+// name is its own.
+func TestNodeIdentity(t *testing.T) {
+	j, dir := newJoined(t), t.TempDir()
+	if _, err := j.identify(dir, ""); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "escher auth token create --for node:n1") {
 		t.Errorf("without a token: %v", err)
 	}
-	id, err := identify(dir, token)
+	token := j.token()
+	id, err := j.identify(dir, token)
 	if err != nil || !id.has() {
 		t.Fatal(err)
 	}
-	if err := uses(id); err != nil {
+	if err := j.uses(id); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, nodeKeyFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key: %v, %v", info, err)
 	}
-	again, err := identify(dir, "")
+	again, err := j.identify(dir, "")
 	if err != nil || !again.has() {
 		t.Fatalf("after a restart: %v", err)
 	}
@@ -199,12 +220,18 @@ func TestNodeIdentity(t *testing.T) {
 	if at := renewal(first); at.Before(time.Now().Add(12*time.Hour)) || first.NotAfter.Sub(at) < 6*time.Hour {
 		t.Errorf("it renews at %s, and has until %s", at, first.NotAfter)
 	}
-	if _, err := identify(t.TempDir(), token); !types.Is(err, types.Denied) || !strings.Contains(err.Error(), "escher auth token revoke node.n1") {
+	if _, err := j.identify(t.TempDir(), token); !types.Is(err, types.Denied) || !strings.Contains(err.Error(), "escher auth token revoke node.n1") {
 		t.Errorf("another machine takes the name: %v", err)
 	}
+}
 
-	// Others than the authority cannot sign for it.
-	forged := &nodeIdentity{node: "n1", dir: t.TempDir(), join: join, log: zap.NewNop()}
+// TestFalseIdentity: a certificate of another authority opens nothing, and neither does a revoked one.
+func TestFalseIdentity(t *testing.T) {
+	j, dir := newJoined(t), t.TempDir()
+	id, err := j.identify(dir, j.token())
+	if err != nil {
+		t.Fatal(err)
+	}
 	another, err := certs.Open(t.TempDir(), time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -217,20 +244,23 @@ func TestNodeIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	forged := &nodeIdentity{node: "n1", dir: t.TempDir(), join: j.join, log: zap.NewNop()}
 	signed, _, _, err := another.Sign(request, "n1", time.Now())
 	if err := errors.Join(err, writeFile(filepath.Join(forged.dir, nodeKeyFile), key), writeFile(filepath.Join(forged.dir, nodeCertFile), signed)); err != nil || !forged.load() {
 		t.Fatal(err)
 	}
-	if err := uses(forged); err == nil {
+	if err := j.uses(forged); err == nil {
 		t.Error("a certificate of another authority opens it")
 	}
-
-	if err := m.RevokeToken(t.Context(), root, "node.n1"); err != nil {
+	if err := j.uses(id); err != nil {
+		t.Error(err)
+	}
+	if err := j.RevokeToken(t.Context(), access.From(t.Context()), "node.n1"); err != nil {
 		t.Fatal(err)
 	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for until := time.Now().Add(10 * time.Second); uses(again) == nil; <-tick.C {
+	for until := time.Now().Add(10 * time.Second); j.uses(id) == nil; <-tick.C {
 		if time.Now().After(until) {
 			t.Fatal("a revoked certificate opens it")
 		}

@@ -93,13 +93,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 		err = errors.Join(EndedBy(ctx, err), p.stack.Unwind())
 		_ = l.Close() // the server has closed it already
 	}()
-	if err := p.join(ctx, &cfg); err != nil {
-		return err
-	}
-	if err := p.connect(ctx, cfg.Etcd); err != nil {
-		return err
-	}
-	cluster, err := p.cluster(ctx)
+	cluster, err := p.join(ctx, &cfg)
 	if err != nil {
 		return err
 	}
@@ -146,19 +140,23 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	return p.stack.Await(ctx, nil)
 }
 
-// join makes the agent show its certificate to the server, if it reaches the cluster by one.
-func (p *process) join(ctx context.Context, cfg *AgentConfig) error {
-	if cfg.Join.Server == "" {
-		return nil
+// join connects to the cluster, and returns its id. If the agent reaches it by a server, it shows its
+// certificate there.
+func (p *process) join(ctx context.Context, cfg *AgentConfig) (cluster string, err error) {
+	if cfg.Join.Server != "" {
+		id, err := cfg.Join.identify(ctx, cfg.Agent.Node, cfg.Agent.StateDir, cfg.Progress, cfg.Log.Named("identity"))
+		if err != nil {
+			return "", err
+		}
+		if id.has() {
+			cfg.Etcd.Token, cfg.Etcd.TLS.GetClientCertificate = "", id.present
+			p.stack.Start("identity of the node", id.Run)
+		}
 	}
-	id, err := cfg.Join.identify(ctx, cfg.Agent.Node, cfg.Agent.StateDir, cfg.Progress, cfg.Log.Named("identity"))
-	if err != nil || !id.has() {
-		return err
+	if err := p.connect(ctx, cfg.Etcd); err != nil {
+		return "", err
 	}
-	cfg.Etcd.Token = ""
-	cfg.Etcd.TLS.GetClientCertificate = id.present
-	p.stack.Start("identity of the node", id.Run)
-	return nil
+	return p.cluster(ctx)
 }
 
 // nodeTLS returns the authorities to trust for other nodes: those of etcd.

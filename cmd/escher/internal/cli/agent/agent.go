@@ -21,9 +21,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-const agentHelp = `Makes this machine a node of a cluster whose etcd is at --endpoints. It runs the tasks
-bound to the node in the containerd of the machine or, if there is none, in one of its
-own. It needs root, and an escher server for the cluster.
+const agentHelp = `Makes this machine a node of a cluster with an escher server at --server. It runs the
+tasks bound to the node in the containerd of the machine or, if there is none, in one of
+its own. It needs root.
+
+It joins by a token of the node in ESCHER_TOKEN, once (escher auth token create --for
+node:NAME): the server signs its certificate, which it renews by itself. An agent with
+etcd's certificate reaches etcd at --endpoints instead, where no right bounds it.
 
 Interrupted or killed, it leaves containers running. Started again within --ttl in the
 same directory, it adopts them. Otherwise the watchdog ends them, and only then they run
@@ -33,6 +37,7 @@ The node's API (docs/node-api.md) is at --listen, for clients that may read etcd
 address and its token are there. Without --tls-cert it listens on loopback alone, and
 escher logs, exec, cp and top work on this machine only.
 
+  ESCHER_TOKEN=$(cat n1.token) escher agent --server https://10.0.0.1:7421 --cacert ca.pem --node n1
   escher agent --endpoints https://10.0.0.1:2379 --cacert ca.pem --cert agent.pem --key agent.key
   escher agent --endpoints 10.0.0.1:2379 --label rack=r7 --allow-mount /data:ro`
 

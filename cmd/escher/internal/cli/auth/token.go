@@ -62,7 +62,7 @@ those of their own.
 		},
 	}
 	set := cmd.Flags()
-	set.StringVar(&subject, "for", "", "its subject, user:NAME or service:NAME; default: you")
+	set.StringVar(&subject, "for", "", "its subject, user:NAME, service:NAME or, for the agent of a node, node:NAME; default: you")
 	set.StringSliceVar(&groups, "group", nil, "groups of the subject, with commas between")
 	set.StringVar(&role, "role", "", "the most that it allows; default: all that the subject may do")
 	set.StringSliceVar(&only, "only", nil, "namespaces in which it is valid, with commas between; default: everywhere")
