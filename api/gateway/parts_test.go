@@ -2,9 +2,11 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
@@ -104,4 +106,66 @@ func TestPolicies(t *testing.T) {
 			return err != nil || !controlplane.Read(kv, &s) || s.Phase != types.Bound
 		})
 	})
+}
+
+// TestApplication: a member of a namespace does all that an application does, through the gateway.
+func TestApplication(t *testing.T) {
+	w := start(t, nil)
+	w.grant("alice", types.Right{Subjects: []string{"user:alice"}, Role: rights.Member, Namespaces: []string{"a"}})
+	alice, _ := w.as("user:alice")
+	w.put(map[string]types.Message{controlplane.NodeKey("n1"): &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 4000, "memory": 1 << 30})}})
+	ctx := t.Context()
+	c, err := controlplane.New(alice, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := func() controlplane.Submission {
+		return controlplane.Submission{Task: types.Task{Name: "t", Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}, Spec: &types.Spec{Image: "busybox"}}
+	}
+	session, err := c.OpenSession(ctx, "s", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var job controlplane.Launched
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"set", func() error {
+			_, err := c.SetResource(ctx, "x", 1000, controlplane.Where{Cluster: true}, controlplane.SetOptions{})
+			return err
+		}},
+		{"set again", func() error {
+			_, err := c.SetResource(ctx, "x", 2000, controlplane.Where{Cluster: true}, controlplane.SetOptions{})
+			return err
+		}},
+		{"launch a job", func() (err error) {
+			job, err = c.LaunchJob(ctx, controlplane.Job{ID: "j", Name: "j", Tasks: []controlplane.Submission{task(), task()}})
+			return err
+		}},
+		{"stop", func() error {
+			return errors.Join(c.Stop(ctx, job.Tasks[0], controlplane.StopOptions{}), c.Stop(ctx, job.Tasks[1], controlplane.StopOptions{}))
+		}},
+		{"end", func() error { // as a scheduler does
+			for _, id := range job.Tasks {
+				w.put(map[string]types.Message{controlplane.StatusKey("a", id): &types.Status{Phase: types.Cancelled}})
+			}
+			return nil
+		}},
+		{"read", func() error { _, _, err := c.Tasks(ctx); return err }},
+		{"remove a job", func() error { _, err := c.RemoveJob(ctx, "j"); return err }},
+		{"reserve", func() error {
+			return c.Reserve(ctx, "r", types.Reservation{Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}}})
+		}},
+		{"unreserve", func() error { return c.Unreserve(ctx, "r") }},
+		{"remove", func() error {
+			_, err := c.SetResource(ctx, "x", 0, controlplane.Where{Cluster: true}, controlplane.SetOptions{})
+			return err
+		}},
+		{"close the session", func() error { return session.Close(ctx) }},
+	} {
+		if err := step.do(); err != nil {
+			t.Errorf("%s: %v", step.name, err)
+		}
+	}
 }

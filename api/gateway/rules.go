@@ -57,11 +57,6 @@ func rules() map[controlplane.Kind]rule {
 // grantRole is the role that schedulers share; other leaders are servers.
 const grantRole = "grant"
 
-// inCluster reports whether a need about keys of a kind is one in the cluster, whatever their namespace.
-func inCluster(kind controlplane.Kind, verb rights.Verb) bool {
-	return kind == controlplane.Namespaces && verb == rights.Write
-}
-
 // user decides for the sender of a request.
 type user struct {
 	access.Caller
