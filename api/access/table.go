@@ -47,7 +47,7 @@ func ofCluster() []Row {
 		{Operation: "labelNode", Needs: write(rights.Nodes)},
 		{Operation: "removeNode", Needs: write(rights.Nodes)},
 		{Operation: "getNodeUsage", Needs: read(rights.Nodes)},
-		{Operation: "listNodeUsage", Needs: read(rights.Audit)}, // it names tasks of all namespaces
+		{Operation: "listNodeUsage", Needs: read(rights.Nodes)}, // and read tasks: it has those of such namespaces
 		{Operation: "listImages", Needs: read(rights.Images)},
 		{Operation: "loadImages", Needs: write(rights.Images)},
 		{Operation: "pullImage", Needs: write(rights.Images)},
@@ -69,6 +69,8 @@ func ofNamespace() []Row {
 	work := []rights.Kind{rights.Tasks, rights.Jobs, rights.Resources, rights.Reservations, rights.Policies}
 	return []Row{
 		{Operation: "getState", Needs: read(rights.State)},
+		{Operation: "listKeys", Needs: read(rights.State)}, // and to read what the keys are of: see Keys
+		{Operation: "watchKeys", Needs: read(rights.State)},
 		{Operation: "listTasks", Needs: read(rights.Tasks)},
 		{Operation: "launchTasks", Needs: write(rights.Tasks, rights.Jobs, rights.Policies)},
 		{Operation: "getTask", Needs: read(rights.Tasks)},
@@ -102,10 +104,12 @@ func ofNamespace() []Row {
 		{Operation: "unreserve", Needs: write(rights.Reservations)},
 		{Operation: "explainReservation", Needs: read(rights.Reservations)},
 		{Operation: "listPolicies", Needs: read(rights.Policies)},
+		{Operation: "withdrawPolicy", Needs: write(rights.Policies, rights.Resources)},
 
 		{Operation: "transact", Needs: write(work...)},
 		{Operation: "planDocuments", Needs: read(work...)},
 		{Operation: "applyDocuments", Needs: write(work...)}, // and write namespaces, if one is among them
+		{Operation: "submitDocuments", Needs: write(rights.Tasks, rights.Jobs, rights.Policies)},
 		{Operation: "watch", Needs: read(rights.Tasks, rights.Resources)},
 	}
 }
