@@ -47,11 +47,8 @@ func List(ctx context.Context, store controlplane.Store, may access.Keys, in con
 	out.Revision = in.Revision
 	size := 0
 	for _, prefix := range ranges {
-		opts := controlplane.ListOptions{Prefix: prefix, Limit: in.Limit, KeysOnly: in.KeysOnly}
+		opts := controlplane.ListOptions{Prefix: prefix, Limit: in.Limit + 1, KeysOnly: in.KeysOnly}
 		for more := prefix > in.After || strings.HasPrefix(in.After, prefix); more; {
-			if out.More = len(out.Items) >= in.Limit || size > mostBytes; out.More {
-				return out, nil
-			}
 			opts.Revision, opts.After = out.Revision, max(opts.After, in.After)
 			page, err := store.List(ctx, opts)
 			if err != nil {

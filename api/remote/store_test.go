@@ -78,6 +78,14 @@ func TestList(t *testing.T) {
 	if err != nil || len(all.KVs) != 25 || all.KVs[0].Key != controlplane.JobKey("lab", "j") {
 		t.Errorf("%d keys, %v", len(all.KVs), err)
 	}
+	pools := controlplane.Prefix(controlplane.Allocated) + "*/"
+	put(t, store, pools+"lab/slots", pools+"web/slots")
+	for _, limit := range []int{0, 1} {
+		got, err := far.List(t.Context(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Allocated), Limit: limit})
+		if err != nil || len(got.KVs) != 1 || got.KVs[0].Key != pools+"lab/slots" || got.More {
+			t.Errorf("pools: %+v, %v", got, err)
+		}
+	}
 	for _, opts := range []controlplane.ListOptions{
 		{Prefix: controlplane.Prefix(controlplane.Tasks, "web")}, {Key: controlplane.TaskKey("web", "x")}, {Key: controlplane.TokenKey("n")}, {Keys: []string{keys[0], controlplane.TokenKey("n")}},
 	} {
