@@ -62,7 +62,10 @@ func TestNodes(t *testing.T) {
 		{json, `{}`, "POST /v1/namespaces/lab/tasks/t.1/signal?attempt=2&node=n1", func(c *nodeapi.Client) (any, error) { return nil, c.Signal(ctx, "lab", "t.1", 2, "USR1") }, nil},
 		{
 			json, `{"name": "f"}`, "GET /v1/namespaces/lab/tasks/t/files/stat?attempt=2&follow=true&node=n1&path=%2Fa",
-			func(c *nodeapi.Client) (any, error) { _, err := c.Stat(ctx, "lab", "t", 2, "/a", true); return nil, err }, nil,
+			func(c *nodeapi.Client) (any, error) {
+				_, err := c.Stat(ctx, "lab", "t", 2, "/a", true)
+				return nil, err
+			}, nil,
 		},
 		{json, `{"items": [{"seq": 1}, {"seq": 2}]}`, "GET /v1/namespaces/lab/tasks/t/events?after=0&attempt=2&node=n1", steps(t, false), []int{1, 2}},
 		{
