@@ -92,8 +92,13 @@ type (
 // documents describes an operation on documents.
 func (s *service) documents(op operation) huma.Operation {
 	schema := &huma.Schema{Type: huma.TypeString, Description: "documents in YAML, or one in JSON, as in files of objects: https://escher.dev/schemas/v1.json describes each"}
-	return reads(s.described(op), "application/yaml", schema)
+	described := reads(s.described(op), "application/yaml", schema)
+	described.MaxBodyBytes = maxDocuments
+	return described
 }
+
+// maxDocuments bounds documents in bytes: a job may list 100,000 tasks.
+const maxDocuments = 32 << 20
 
 // application reads documents to apply. Surplus tasks are stopped if the request says so. Denied: the
 // caller may not change a namespace that they describe.
