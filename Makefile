@@ -1,7 +1,7 @@
 # Run make without a target for what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build test fuzz demo demo-wordcount demo-training lint fmt verify docs man install bench bench-baseline bench-scenarios deps clean seeds soak
+.PHONY: help build elsewhere test fuzz demo demo-wordcount demo-training lint fmt verify docs man install bench bench-baseline bench-scenarios deps clean seeds soak
 
 # A static binary: it is put into containers as it is, whatever they hold.
 STATIC := CGO_ENABLED=0 go build -trimpath
@@ -19,6 +19,9 @@ help: ## this list
 
 build: ## bin/escher and bin/escher-bench, static
 	$(STATIC) -o bin/ ./cmd/escher ./e2e/bench/escher-bench
+
+elsewhere: ## the command line for macOS, which reaches clusters by a server; nothing is kept
+	GOOS=darwin CGO_ENABLED=0 go build -o /dev/null ./cmd/escher
 
 deps: ## install what tests and demo need (containerd, runc, gcc), or say what
 	@deploy/deps.sh run test

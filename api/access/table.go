@@ -48,7 +48,7 @@ func ofCluster() []Row {
 		{Operation: "removeNode", Needs: write(rights.Nodes)},
 		{Operation: "certifyNode"}, // the node itself, and who may write tokens
 		{Operation: "getNodeUsage", Needs: read(rights.Nodes)},
-		{Operation: "listNodeUsage", Needs: read(rights.Audit)}, // it names tasks of all namespaces
+		{Operation: "listNodeUsage", Needs: read(rights.Nodes)}, // and read tasks: it has those of such namespaces
 		{Operation: "listImages", Needs: read(rights.Images)},
 		{Operation: "loadImages", Needs: write(rights.Images)},
 		{Operation: "pullImage", Needs: write(rights.Images)},
@@ -70,6 +70,8 @@ func ofNamespace() []Row {
 	work := []rights.Kind{rights.Tasks, rights.Jobs, rights.Resources, rights.Reservations, rights.Policies}
 	return []Row{
 		{Operation: "getState", Needs: read(rights.State)},
+		{Operation: "listKeys", Needs: read(rights.State)}, // and to read what the keys are of: see Keys
+		{Operation: "watchKeys", Needs: read(rights.State)},
 		{Operation: "listTasks", Needs: read(rights.Tasks)},
 		{Operation: "launchTasks", Needs: write(rights.Tasks, rights.Jobs, rights.Policies)},
 		{Operation: "getTask", Needs: read(rights.Tasks)},
@@ -103,10 +105,12 @@ func ofNamespace() []Row {
 		{Operation: "unreserve", Needs: write(rights.Reservations)},
 		{Operation: "explainReservation", Needs: read(rights.Reservations)},
 		{Operation: "listPolicies", Needs: read(rights.Policies)},
+		{Operation: "withdrawPolicy", Needs: write(rights.Policies, rights.Resources)},
 
 		{Operation: "transact", Needs: write(work...)},
 		{Operation: "planDocuments", Needs: read(work...)},
 		{Operation: "applyDocuments", Needs: write(work...)}, // and write namespaces, if one is among them
+		{Operation: "submitDocuments", Needs: write(rights.Tasks, rights.Jobs, rights.Policies)},
 		{Operation: "watch", Needs: read(rights.Tasks, rights.Resources)},
 	}
 }

@@ -3,6 +3,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -145,11 +146,16 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) er
 
 // Send sends a request, and returns an answer that is no error. The caller closes its body.
 func (c *Client) Send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
+	return c.send(ctx, method, path, http.Header{"Content-Type": {contentType}}, body)
+}
+
+// send is Send with a header.
+func (c *Client) send(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, types.Errorf(types.Internal, "make a request: %w", err)
 	}
-	req.Header.Set("Content-Type", contentType)
+	req.Header = header
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -162,7 +168,17 @@ func (c *Client) Send(ctx context.Context, method, path, contentType string, bod
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // a part says more than why the rest is missing
-	return nil, problem(c.server, res.StatusCode, text)
+	err = Problem(text)
+	if errors.Is(err, errNoProblem) {
+		err = types.Errorf(types.Internal, "%s answers %d: %w", c.server, res.StatusCode, err)
+	}
+	return nil, err
+}
+
+// Connection returns what other clients of the server need: its name, the base of its paths, the token to
+// show, and the transport.
+func (c *Client) Connection() (server, base, token string, transport http.RoundTripper) {
+	return c.server, c.base, c.token, c.http.Transport
 }
 
 // failed returns the error of a request without a whole answer.
@@ -182,15 +198,18 @@ func (c *Client) failed(method string, err error) error {
 	return types.Errorf(class, "ask %s: %w: %s", c.server, err, remedy)
 }
 
-// problem returns the error in an answer: see rest.Problem.
-func problem(server string, status int, text []byte) error {
-	var p struct{ Class, Detail string }
+// Problem returns the error that a problem describes: see rest.Problem. Internal: it is none.
+func Problem(text []byte) error {
+	var p struct{ Class, Detail, Command string }
 	if json.Unmarshal(text, &p) == nil && p.Detail != "" {
 		for _, class := range types.Classes() {
 			if class.String() == p.Class {
-				return types.Errorf(class, "%s", p.Detail)
+				return types.Errorf(class, "%s", cmp.Or(p.Command, p.Detail))
 			}
 		}
 	}
-	return types.Errorf(types.Internal, "%s answers %d, and not as the API does: is that the address of one?", server, status)
+	return errNoProblem
 }
+
+// errNoProblem is about an answer that is not of the API.
+var errNoProblem = types.Errorf(types.Internal, "it does not answer as the API does: is that the address of one?")

@@ -107,13 +107,21 @@ func WhyWait(ctx context.Context, client *controlplane.Client, now time.Time, vo
 			}
 			ofJobs[job] = s
 		}
-		said := explainedBy(s, e, voice)
-		out[i].Why = said.Sentences(false, voice)[0]
-		if e.Infeasible {
-			out[i].Never = strings.TrimSpace(said.Summary + " " + said.Suggestion.Render(voice))
-		}
+		out[i] = explainedBy(s, e, voice).Waiting(voice)
 	}
 	return out, nil
+}
+
+// Waiting says why a task waits, by its explanation.
+func (e Explained) Waiting(voice action.Renderer) (w Waiting) {
+	if e.Phase != string(types.Pending) {
+		return w
+	}
+	w.Why = e.Sentences(false, voice)[0]
+	if e.Infeasible {
+		w.Never = strings.TrimSpace(e.Summary + " " + e.Suggestion.Render(voice))
+	}
+	return w
 }
 
 // jobOf returns the job that an explanation is about or belongs to; empty for none.

@@ -8,8 +8,10 @@ import (
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/library"
+	"github.com/escher-sched/escher/api/plan"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/apply"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
@@ -34,38 +36,69 @@ func (s *service) changes() {
 			}
 			return direct.Commit(ctx, b)
 		})
-	plan := operation{http.MethodPost, in + "plan", "planDocuments", "Show what applying documents would change", tag}
-	register(s, s.documents(plan), func(ctx context.Context, in *applied) (out apply.Decision, err error) {
+	planned := operation{http.MethodPost, in + "plan", "planDocuments", "Show what applying documents would change, and where their tasks would be placed", tag}
+	register(s, s.documents(planned), func(ctx context.Context, in *applied) (plan.Plan, error) {
 		a, err := s.application(ctx, in)
 		if err != nil {
-			return out, err
+			return plan.Plan{}, err
 		}
-		d, _, err := library.Decide(ctx, a.Client, a.Docs, s.cfg.Now(), a.Options, s.cfg.Voice)
-		if err == nil {
-			out = *d
-		}
-		return out, err
+		return plan.Make(ctx, a.Client, a.Docs, s.cfg.Now(), a.Options, s.cfg.Voice)
 	})
 	do := operation{http.MethodPost, in + "apply", "applyDocuments", "Create or update the objects of documents", tag}
-	long(s, s.documents(do), func(ctx context.Context, in *applied, tell func(apply.Step)) (out apply.Decision, err error) {
+	long(s, s.documents(do), func(ctx context.Context, in *applied, tell func(apply.Step)) (out plan.Plan, err error) {
 		a, err := s.application(ctx, in)
 		if err != nil {
 			return out, err
 		}
 		a.Told = tell
-		d, _, err := a.Perform(ctx)
+		d, view, err := a.Perform(ctx)
 		if err == nil {
-			out = *d
+			out = plan.Plan{Decision: *d, Placements: plan.Never(view, in.Namespace, d, s.cfg.Now(), s.cfg.Voice)}
+		}
+		return out, err
+	})
+	again := operation{http.MethodPost, in + "submit", "submitDocuments", "Launch the tasks and jobs of documents as new ones, all of them or none", tag}
+	register(s, s.documents(again), func(ctx context.Context, in *submitted) (out resubmitted, err error) {
+		a, err := s.application(ctx, &applied{InNamespace: in.InNamespace, RawBody: in.RawBody})
+		if err != nil {
+			return out, err
+		}
+		d, err := apply.Submit(a.Docs, s.cfg.Now())
+		if err == nil {
+			err = d.Expand(ctx, builtin.New(a.Client))
+		}
+		if err == nil {
+			err = d.Perform(ctx, a.Client)
+		}
+		if err == nil {
+			out = resubmitted{Changes: d.Changes, Tasks: append([]string{}, d.Launched()...)}
 		}
 		return out, err
 	})
 }
 
+// submitted is the input of submitDocuments, and resubmitted its answer.
+type (
+	submitted struct {
+		InNamespace
+		RawBody []byte `contentType:"application/yaml"`
+	}
+	resubmitted struct {
+		Changes []apply.Change `json:"changes" nullable:"false" doc:"what was launched for each document"`
+		Tasks   []string       `json:"tasks" nullable:"false" doc:"the ids of all tasks, in the order of the documents"`
+	}
+)
+
 // documents describes an operation on documents.
 func (s *service) documents(op operation) huma.Operation {
 	schema := &huma.Schema{Type: huma.TypeString, Description: "documents in YAML, or one in JSON, as in files of objects: https://escher.dev/schemas/v1.json describes each"}
-	return reads(s.described(op), "application/yaml", schema)
+	described := reads(s.described(op), "application/yaml", schema)
+	described.MaxBodyBytes = maxDocuments
+	return described
 }
+
+// maxDocuments bounds documents in bytes: a job may list 100,000 tasks.
+const maxDocuments = 32 << 20
 
 // application reads documents to apply. Surplus tasks are stopped if the request says so. Denied: the
 // caller may not change a namespace that they describe.
@@ -94,8 +127,6 @@ func (s *service) application(ctx context.Context, in *applied) (*library.Applic
 		}
 	}
 	client, err := s.client(in.Namespace)
-	may := func(surplus []string) (bool, error) {
-		return false, types.Errorf(types.Precondition, "replace: %d tasks are no longer described, the first is %s: set replace to stop them, or describe them", len(surplus), surplus[0])
-	}
+	may := func([]string) (bool, error) { return false, nil } // the request says it, or nothing does
 	return &library.Application{Client: client, Docs: docs, Options: opts, Now: s.cfg.Now, Voice: s.cfg.Voice, May: may}, err
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/escher-sched/escher/api/access"
+	"github.com/escher-sched/escher/api/keys"
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
@@ -78,6 +80,68 @@ func serveEvents(hctx huma.Context, direct tasksocket.Direct, in *watched) {
 		return out.Send(e.Kind, e.ID, e.Data)
 	})
 	if err = access.Ended(hctx.Context(), err); hctx.Context().Err() == nil || types.Is(err, types.Denied) {
+		_ = out.Send("error", 0, problemOf(err)) // the answer has begun, so an event is the only way
+	}
+}
+
+// InKeys is an input about stored objects.
+type InKeys struct {
+	InNamespace
+	Prefix string `query:"prefix" maxLength:"1024" default:"/escher/" doc:"only keys that begin with it"`
+}
+
+// readKeys is the input of listKeys.
+type readKeys struct {
+	InKeys
+	Key      []string `query:"key,explode" maxItems:"1000" doc:"only these keys: repeat it for several; the parameters below except revision are not for them"`
+	After    string   `query:"after" maxLength:"1024" doc:"only keys after this one"`
+	Limit    int      `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"how many to read at most"`
+	Revision int64    `query:"revision" minimum:"0" doc:"reads the state at this revision; at the newest if it is left out"`
+	KeysOnly bool     `query:"keysOnly" doc:"leaves out the objects"`
+}
+
+// watchedKeys is the input of watchKeys.
+type watchedKeys struct {
+	InKeys
+	After int64 `query:"after" minimum:"0" required:"true" doc:"the revision after which changes are told"`
+}
+
+// keys registers the operations that read stored objects, as Go programs do.
+func (s *service) keys() {
+	const path, tag = "/v1/namespaces/{namespace}/keys", "follow"
+	add(s, operation{http.MethodGet, path, "listKeys", "Read stored objects of a namespace, and those of the cluster that it sees, at one revision", tag},
+		func(ctx context.Context, in *readKeys) (keys.StoredKeys, error) {
+			if _, err := s.client(in.Namespace); err != nil {
+				return keys.StoredKeys{}, err
+			}
+			opts := controlplane.ListOptions{Prefix: in.Prefix, Keys: in.Key, After: in.After, Limit: in.Limit, Revision: in.Revision, KeysOnly: in.KeysOnly}
+			return keys.List(ctx, s.cfg.Store, access.KeysOf(access.From(ctx), in.Namespace), opts)
+		})
+	op := s.described(operation{http.MethodGet, path + "/watch", "watchKeys", "Follow changes of stored objects as server-sent events, one for each revision", tag})
+	op.Responses["200"] = &huma.Response{Description: "server-sent events: changes, of which one without items tells progress, and error at the end", Content: map[string]*huma.MediaType{
+		events: {Schema: s.schema(reflect.TypeFor[keys.StoredKeys]())},
+	}}
+	huma.Register(s.api, op, func(ctx context.Context, in *watchedKeys) (*huma.StreamResponse, error) {
+		_, err := s.client(in.Namespace)
+		if err == nil {
+			_, err = access.KeysOf(access.From(ctx), in.Namespace).Ranges(in.Prefix)
+		}
+		if err != nil {
+			return nil, problemOf(err)
+		}
+		return &huma.StreamResponse{Body: func(hctx huma.Context) { s.watchKeys(hctx, in) }}, nil
+	})
+}
+
+// watchKeys sends changes until the watcher or the server ends.
+func (s *service) watchKeys(hctx huma.Context, in *watchedKeys) {
+	_, w := humago.Unwrap(hctx)
+	ctx := hctx.Context()
+	out := answer.NewStream(w)
+	defer out.End()
+	opts := controlplane.WatchOptions{Prefix: in.Prefix, From: in.After + 1}
+	err := keys.Watch(ctx, s.cfg.Store, access.KeysOf(access.From(ctx), in.Namespace), opts, func(c keys.StoredKeys) error { return out.Send("changes", c.Revision, c) })
+	if err = access.Ended(ctx, err); err != nil {
 		_ = out.Send("error", 0, problemOf(err)) // the answer has begun, so an event is the only way
 	}
 }

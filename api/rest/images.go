@@ -5,13 +5,16 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/measured"
+	"github.com/escher-sched/escher/types/rights"
 )
 
 // OnNode is an input that names a node.
@@ -97,8 +100,22 @@ func (s *service) images() {
 			if err != nil {
 				return list[measured.Task]{}, err
 			}
-			return on(ctx, s, in.Node, func(c *nodeapi.Client) (list[measured.Task], error) { return listOf(c.Usage(ctx, from)) })
+			return on(ctx, s, in.Node, func(c *nodeapi.Client) (list[measured.Task], error) {
+				all, err := c.Usage(ctx, from)
+				return listOf(readable(ctx, all), err)
+			})
 		})
+}
+
+// readable returns the tasks of namespaces whose tasks the caller may read.
+func readable(ctx context.Context, all []measured.Task) []measured.Task {
+	caller, may := access.From(ctx), make(map[string]bool)
+	return slices.DeleteFunc(all, func(t measured.Task) bool {
+		if _, asked := may[t.Namespace]; !asked {
+			may[t.Namespace] = caller.May(rights.Need{Verb: rights.Read, Kind: rights.Tasks}, t.Namespace) == nil
+		}
+		return !may[t.Namespace]
+	})
 }
 
 // load registers the operation that loads an archive while it arrives.

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 
@@ -25,6 +26,12 @@ type settings struct {
 	Name string `json:"name,omitempty" doc:"the namespace, or nothing"`
 }
 
+// setting is the input of setNamespace.
+type setting struct {
+	InBody
+	IfRevision int64 `query:"ifRevision" minimum:"-1" default:"-1" doc:"refuse unless the settings are of this revision; 0 means that there are none yet"`
+}
+
 // use is what a namespace uses of its budgets.
 type use struct {
 	Keys    int64 `json:"keys"`
@@ -43,7 +50,7 @@ func (s *service) namespaces() {
 	const path, tag = "/v1/namespaces/{namespace}", "cluster"
 	add(s, operation{http.MethodGet, path, "getNamespace", "Describe a namespace: its settings, and how much of its budgets it uses", tag}, s.getNamespace)
 	post(s, operation{http.MethodPut, path, "setNamespace", "Set the settings of a namespace; what is left out has the built-in default", tag},
-		func(ctx context.Context, in *InBody, b settings) (out tasksocket.Committed, err error) {
+		func(ctx context.Context, in *setting, b settings) (out tasksocket.Committed, err error) {
 			if b.Name != "" && b.Name != in.Namespace {
 				return out, types.Errorf(types.Invalid, "name: %q is not %s, whose settings are set: leave it out", types.Cut(b.Name, types.MaxName), in.Namespace)
 			}
@@ -55,7 +62,17 @@ func (s *service) namespaces() {
 			if err != nil {
 				return out, err
 			}
+			if in.IfRevision == 0 {
+				return out, client.CreateNamespace(ctx, in.Namespace, want)
+			}
+			was, err := client.GetNamespace(ctx, in.Namespace)
+			if err != nil && !types.Is(err, types.NotFound) {
+				return out, err
+			}
 			return out, client.SetNamespace(ctx, in.Namespace, func(is *types.Namespace) error {
+				if in.IfRevision > 0 && (was.Revision != in.IfRevision || !bytes.Equal(types.Encode(0, is), types.Encode(0, &was.Namespace))) {
+					return types.Errorf(types.Conflict, "set namespace %s: it has changed since revision %d: read it again", in.Namespace, in.IfRevision)
+				}
 				want.Extra = is.Extra
 				*is = want
 				return nil

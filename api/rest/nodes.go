@@ -47,10 +47,12 @@ type drained struct {
 // left is the progress of a drain, or of giving up a node.
 type left struct {
 	Tasks []string `json:"tasks" nullable:"false" doc:"the tasks that are still there, as namespace/id"`
+	// Stays is set in the first step of a drain.
+	Stays *drain.Staying `json:"stays,omitempty" doc:"what can not leave"`
 }
 
 func leftOn(node string, tell func(left)) func(drain.Left) {
-	return func(now drain.Left) { tell(left{append([]string{}, now.Tasks[node]...)}) }
+	return func(now drain.Left) { tell(left{Tasks: append([]string{}, now.Tasks[node]...)}) }
 }
 
 // relabeled is the body of labelNode.
@@ -58,6 +60,12 @@ type relabeled struct {
 	Add       map[string]string `json:"add,omitempty" doc:"labels to add"`
 	Remove    []string          `json:"remove,omitempty" doc:"names of labels to remove"`
 	Overwrite bool              `json:"overwrite,omitempty" doc:"changes labels that have another value"`
+}
+
+// labeled is the answer of labelNode.
+type labeled struct {
+	Changed bool     `json:"changed" doc:"whether anything was different before"`
+	Lacked  []string `json:"lacked,omitempty" doc:"the labels to remove that it did not have"`
 }
 
 // removal is the input of removeNode.
@@ -89,7 +97,7 @@ func (s *service) administered() {
 		})
 	long(s, body[drainOrder](s, operation{http.MethodPost, path + "/drain", "drainNode", "Bind no new tasks to a node, and move or end those that are there", tag}), s.drain)
 	post(s, operation{http.MethodPost, path + "/labels", "labelNode", "Add labels to a node, change and remove labels", tag},
-		func(ctx context.Context, in *NodeBody, b relabeled) (out changed, err error) {
+		func(ctx context.Context, in *NodeBody, b relabeled) (out labeled, err error) {
 			change := relabel.Change{Remove: b.Remove, Overwrite: b.Overwrite}
 			for _, name := range slices.Sorted(maps.Keys(b.Add)) {
 				change.Add = append(change.Add, types.Label{Name: name, Value: b.Add[name]})
@@ -97,7 +105,13 @@ func (s *service) administered() {
 			if len(change.Add)+len(change.Remove) == 0 {
 				return out, types.Errorf(types.Invalid, "add: is missing, and remove too: name labels to add or remove")
 			}
-			_, out.Changed, err = relabel.Node(ctx, s.cfg.Store, in.Node, change)
+			was, changed, err := relabel.Node(ctx, s.cfg.Store, in.Node, change)
+			out.Changed = changed
+			for _, name := range b.Remove {
+				if err == nil && !slices.ContainsFunc(was, func(l types.Label) bool { return l.Name == name }) {
+					out.Lacked = append(out.Lacked, name)
+				}
+			}
 			return out, err
 		})
 	remove := operation{http.MethodDelete, path, "removeNode", "Delete a node that never comes back", tag}
@@ -139,5 +153,6 @@ func (s *service) drain(ctx context.Context, in *draining, tell func(left)) (out
 	if out.Staying, err = drain.WhatStays(ctx, s.cfg.Store, in.Node, cordon.Drain); err != nil || !in.Wait {
 		return out, err
 	}
+	tell(left{Tasks: []string{}, Stays: &out.Staying})
 	return out, drain.Wait(ctx, s.cfg.Store, []string{in.Node}, leftOn(in.Node, tell))
 }

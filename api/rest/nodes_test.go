@@ -105,8 +105,8 @@ func TestDrains(t *testing.T) {
 	w.want("POST", in+"/tasks", `{"tasks": [{"id": "stays", "requests": {"node/n00": "1"}, "spec": {"image": "x:1", "command": ["stop", "1ms"]}}]}`)
 	w.want("GET", in+"/wait?id=stays&until=running&timeout=1m", "")
 	events := w.events("POST", "/v1/nodes/n00/drain?wait=true", "", `{"deadline": "0s"}`)
-	all, _ := until(t, events, "", func(e event) bool { return e.kind == "progress" })
-	if e := all[len(all)-1]; e.data != `{"tasks":["team/stays"]}` {
+	all, _ := until(t, events, "", func(e event) bool { return e.kind == "progress" && !strings.Contains(e.data, "stays\":{\"tied") })
+	if e := all[len(all)-1]; len(all) != 2 || e.data != `{"tasks":["team/stays"]}` {
 		t.Errorf("progress: %+v", e)
 	}
 	w.want("POST", "/v1/nodes/n00/uncordon", "")

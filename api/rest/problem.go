@@ -24,6 +24,8 @@ type Problem struct {
 	Field string `json:"field,omitempty" doc:"the field or parameter that is wrong"`
 	// Remedy is what to do about it, if the error says so.
 	Remedy string `json:"remedy,omitempty" doc:"what to do about it"`
+	// Command is the detail with commands of escher as remedies, if it has any.
+	Command string `json:"command,omitempty" doc:"the detail with commands of escher as remedies, if it has any"`
 }
 
 // Error returns the error text.

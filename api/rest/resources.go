@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
+	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 )
 
@@ -42,6 +43,19 @@ func (s *service) resources() {
 				return page[document.Policies]{}, err
 			}
 			return paged(&in.Part, view.Revision, document.PoliciesOf(view), func(p document.Policies) string { return p.ID }), nil
+		})
+	add(s, operation{http.MethodDelete, in + "policies/{id}", "withdrawPolicy", "End a shared policy, with the resources that it created", "policies"},
+		func(ctx context.Context, in *struct {
+			InNamespace
+			ID    string `path:"id" doc:"the name, in full"`
+			Force bool   `query:"force" doc:"even if jobs refer to it, whose waiting tasks then wait for ever"`
+		},
+		) (tasksocket.Committed, error) {
+			client, err := s.client(in.Namespace)
+			if err != nil {
+				return tasksocket.Committed{}, err
+			}
+			return tasksocket.Committed{}, builtin.New(client).Withdraw(ctx, in.ID, in.Force)
 		})
 }
 

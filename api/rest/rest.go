@@ -89,7 +89,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	}
 	s.api = humago.New(mux, conf)
 	s.alias()
-	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.history, s.changes, s.follow, s.output, s.inside, s.images, s.administered, s.certificates, s.namespaces} {
+	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.history, s.changes, s.follow, s.keys, s.output, s.inside, s.images, s.administered, s.certificates, s.namespaces} {
 		register()
 	}
 	mux.HandleFunc("GET /docs", docsOf(s.api))
@@ -164,7 +164,11 @@ func (s *service) failed(ctx context.Context, path string, err error) *Problem {
 	if types.Is(err, types.Internal) && ctx.Err() == nil {
 		s.cfg.Log.Error("request failed", zap.String("path", path), zap.Error(err))
 	}
-	return problemOf(err)
+	p := problemOf(err)
+	if text := types.Cut(types.Render(err, s.cfg.Voice), types.MaxAnswer); text != p.Detail {
+		p.Command = text
+	}
+	return p
 }
 
 // withBody is an input with a body in JSON.

@@ -290,7 +290,7 @@ func TestOperations(t *testing.T) {
 // complete checks that each operation was called.
 func (w *world) complete() {
 	w.t.Helper()
-	w.asked["watch"] = true // TestWatch
+	w.asked["watch"], w.asked["watchKeys"] = true, true // TestWatch, remote.TestWatch
 	for at, item := range w.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
 			if op != nil && !w.asked[op.OperationID] {
@@ -302,6 +302,12 @@ func (w *world) complete() {
 
 // access calls the operations on identities, tokens and rights.
 func (w *world) access() {
+	if got := items(w.want("GET", in+"/keys?prefix=/escher/resources/team/slots/", ""), "key"); !slices.Equal(got, []string{"/escher/resources/team/slots/n01"}) {
+		w.t.Errorf("keys: %s", got)
+	}
+	if got := items(w.want("GET", in+"/keys?prefix=/escher/resources/team/slots/", ""), "key"); !slices.Equal(got, []string{"/escher/resources/team/slots/n01"}) {
+		w.t.Errorf("keys: %s", got)
+	}
 	if got := w.want("GET", "/v1/whoami", ""); got["root"] != true {
 		w.t.Errorf("the caller is %v", got)
 	}
@@ -326,6 +332,19 @@ func (w *world) applies() {
 	plan := w.want("POST", in+"/plan", docs)
 	path := in + "/apply?ifRevision=" + plan["condition"].(string)
 	w.want("POST", path, docs)
+	w.want("POST", in+"/apply", "apiVersion: escher.dev/v1\nkind: Policy\nname: night\nqueue: {limit: 1}\n")
+	w.want("DELETE", in+"/policies/night?force=true", "")
+	if status, p := w.ask("DELETE", in+"/policies/night", ""); status != http.StatusNotFound {
+		w.t.Errorf("a policy that is gone: %d %v", status, p)
+	}
+	task := docs[strings.Index(docs, "---"):]
+	if got := w.want("POST", in+"/submit", strings.Replace(task, "name: web", "name: again", 1)); len(got["tasks"].([]any)) != 1 {
+		w.t.Errorf("submitted %v", got)
+	} else {
+		w.want("POST", in+"/tasks/"+got["tasks"].([]any)[0].(string)+"/stop", "{}")
+		w.want("GET", in+"/wait?id="+got["tasks"].([]any)[0].(string), "")
+		w.want("DELETE", in+"/tasks/"+got["tasks"].([]any)[0].(string), "")
+	}
 	if status, p := w.ask("POST", path, docs); status != http.StatusConflict {
 		w.t.Errorf("the condition of an older plan: %d %v", status, p)
 	}
@@ -335,7 +354,7 @@ func (w *world) applies() {
 func (w *world) fewer() {
 	job := "apiVersion: escher.dev/v1\nkind: Job\nname: many\ncount: %d\ntemplate: {image: \"x:1\", command: [stop, 1ms]}\n"
 	w.want("POST", in+"/apply", fmt.Sprintf(job, 3))
-	if status, p := w.ask("POST", in+"/apply", fmt.Sprintf(job, 1)); status != http.StatusPreconditionFailed || !strings.Contains(fmt.Sprint(p["detail"]), "set replace") {
+	if status, p := w.ask("POST", in+"/apply", fmt.Sprintf(job, 1)); status != http.StatusPreconditionFailed || !strings.Contains(fmt.Sprint(p["detail"]), "has more tasks than described") {
 		w.t.Errorf("of three tasks one: %d %v", status, p)
 	}
 	w.want("POST", in+"/apply?replace=true", fmt.Sprintf(job, 1))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/api/document"
+	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
@@ -42,7 +43,8 @@ func (s *service) tasks() {
 			if err != nil {
 				return tasksocket.Committed{}, err
 			}
-			return tasksocket.Committed{}, tasksocket.Direct{Client: client}.Stop(ctx, id, b)
+			_, err = library.Stop(ctx, client, []string{id}, nil, controlplane.StopOptions{Reason: b.Reason, Grace: time.Duration(b.Grace)})
+			return tasksocket.Committed{}, err
 		})
 	post(s, operation{http.MethodPost, path + "/{id}/evict", "evictTask", "End an attempt of a task, which then waits for its next one", tag},
 		func(ctx context.Context, in *OnOne, b tasksocket.Evict) (tasksocket.Committed, error) {

@@ -46,7 +46,7 @@ func fields(t reflect.Type) []field {
 			continue // not written
 		}
 		f := field{
-			name: name, index: i, required: opts != "omitempty", desc: tag.Get("desc"),
+			name: name, index: i, required: opts != "omitempty" && opts != "omitzero", desc: tag.Get("desc"),
 			zero: tag.Get("zero"), is: tag.Get("is"), keys: tag.Get("keys"), min: tag.Get("min"), max: tag.Get("max"),
 			or: strings.Fields(tag.Get("or")), needs: strings.Fields(tag.Get("needs")), without: strings.Fields(tag.Get("without")),
 		}

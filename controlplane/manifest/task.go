@@ -46,7 +46,7 @@ type Provide struct {
 // Spec is the program to run.
 type Spec struct {
 	Image      string         `json:"image" desc:"the image, such as docker.io/library/busybox:1.36" is:"image"`
-	Entrypoint []string       `json:"entrypoint,omitempty" desc:"replaces the image's entry point and arguments; [] means none"`
+	Entrypoint []string       `json:"entrypoint,omitzero" desc:"replaces the image's entry point and arguments; [] means none"`
 	Command    []string       `json:"command,omitempty" desc:"arguments of the entry point, which replace the image's; the program and its arguments if there is no entry point"`
 	Run        string         `json:"run,omitempty" desc:"a script to run instead of the entry point and a command, by sh -e unless its first line is such as #!/bin/bash" is:"script" without:"command entrypoint"`
 	Env        Env            `json:"env,omitempty" desc:"added to the image's environment: {NAME: value}, or a list of NAME=value"`

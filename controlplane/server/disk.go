@@ -14,7 +14,7 @@ func FreeBytes(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, types.Errorf(types.Precondition, "check the disk of %s: %w", dir, err)
 	}
-	return int64(s.Bavail) * s.Bsize, nil
+	return int64(s.Bavail) * int64(s.Bsize), nil
 }
 
 // checkDisk returns a Precondition error if less than want bytes are free on the disk of dir; verb

@@ -38,6 +38,14 @@ func (c Condition) String() string {
 // MarshalText returns the form that plan prints.
 func (c Condition) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
+// UnmarshalText parses the form that plan prints; an empty one means no condition.
+func (c *Condition) UnmarshalText(text []byte) (err error) {
+	if *c = (Condition{}); len(text) > 0 && string(text) != "0" {
+		*c, err = ParseCondition(string(text))
+	}
+	return err
+}
+
 // ParseCondition parses the form that plan prints, or a revision alone. Invalid: it is neither.
 func ParseCondition(text string) (Condition, error) {
 	number, seen, hasDigest := strings.Cut(text, "-")

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent/bounded"
 	"github.com/escher-sched/escher/types"
@@ -255,7 +253,7 @@ func (l *Log) commit(b *batch, open int) error {
 		return err
 	}
 	l.torn = false
-	return unix.Fdatasync(int(l.file.Fd()))
+	return datasync(l.file)
 }
 
 // reserve reserves disk space for the batch and for the ends of running executions. It does nothing
@@ -265,9 +263,9 @@ func (l *Log) reserve(bytes int64) error {
 		return nil
 	}
 	want := bytes + reserved
-	err := unix.Fallocate(int(l.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, l.size, want)
+	err := allocate(l.file, l.size, want)
 	switch {
-	case errors.Is(err, unix.EOPNOTSUPP):
+	case errors.Is(err, errors.ErrUnsupported):
 		return nil
 	case err == nil:
 		l.kept = l.size + want
@@ -335,7 +333,7 @@ func Append(dir string, records ...execution.Record) error {
 	if err == nil {
 		_, err = file.Write(lines)
 		if err == nil {
-			err = unix.Fdatasync(int(file.Fd()))
+			err = datasync(file)
 		}
 		err = errors.Join(err, file.Close())
 	}

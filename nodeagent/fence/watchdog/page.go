@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package watchdog kills the containers of a node at the deadline of the node's session if its
 // agent does not: because it is dead, frozen, or waits for a disk. The watchdog is its own process,
 // and needs no agent, no container runtime and no store for the kill: it reads the deadline that

@@ -2,7 +2,6 @@ package tasklog
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -190,15 +189,6 @@ func (r *Reader) Position() (Position, error) {
 		return Position{}, types.Errorf(types.Internal, "read log %s: %w", r.path, err)
 	}
 	return Position{File: identity(r.file), Offset: offset}, nil
-}
-
-// identity identifies a file, even compared with a later file of the same inode number.
-func identity(f *os.File) string {
-	var st unix.Statx_t
-	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%x.%x.%x", st.Ino, st.Btime.Sec, st.Btime.Nsec)
 }
 
 // Resume continues skip bytes after a position. It reports whether that position still exists; if

@@ -18,8 +18,8 @@ import (
 	"github.com/escher-sched/escher/types/action"
 )
 
-// LocalRegistry prefixes the names of loaded images. They are never pulled.
-const LocalRegistry = "escher.local/"
+// localRegistry prefixes the names of loaded images. They are never pulled.
+const localRegistry = image.LocalRegistry
 
 // snapshotter keeps the file systems of containers.
 const snapshotter = "overlayfs"
@@ -47,16 +47,16 @@ func (r *Runtime) image(ctx context.Context, ref string) (client.Image, error) {
 	if !errdefs.IsNotFound(err) {
 		return nil, classify(err, "find image %s", named)
 	}
-	if strings.HasPrefix(named.String(), LocalRegistry) {
+	if strings.HasPrefix(named.String(), localRegistry) {
 		return nil, notLoaded(named.String())
 	}
 	return r.pull(ctx, named.String())
 }
 
-// notLoaded returns the error for a missing image of LocalRegistry, which cannot be pulled.
+// notLoaded returns the error for a missing image of localRegistry, which cannot be pulled.
 func notLoaded(name string) error {
 	return types.Errorf(types.NotFound, "find image %s: it is not on this node, and images of %s are not pulled; bring it there: %s",
-		name, LocalRegistry, action.LoadImage.Of())
+		name, localRegistry, action.LoadImage.Of())
 }
 
 // here returns an image of this machine. An image referenced by digest may have any name here, and

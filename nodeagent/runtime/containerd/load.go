@@ -21,7 +21,7 @@ import (
 )
 
 // loaded is the name prefix of loaded images without a name in their archive.
-const loaded = LocalRegistry + "loaded"
+const loaded = localRegistry + "loaded"
 
 // shortDigest is the length of a tag made from a digest, in characters.
 const shortDigest = 12

@@ -49,7 +49,7 @@ func (r *Runtime) Pull(ctx context.Context, ref string) (nodeagent.Image, error)
 		return nodeagent.Image{}, err
 	}
 	var img client.Image
-	if strings.HasPrefix(named.String(), LocalRegistry) {
+	if strings.HasPrefix(named.String(), localRegistry) {
 		img, err = r.image(ctx, ref)
 	} else {
 		img, err = r.pull(ctx, named.String())

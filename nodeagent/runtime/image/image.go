@@ -18,6 +18,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// LocalRegistry prefixes the names of loaded images. They are never pulled.
+const LocalRegistry = "escher.local/"
+
 // Spec is the content of an image.
 type Spec struct {
 	// Name is the reference, such as escher.local/demo:latest.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package inroot opens files of a container from outside of it, with rights that the container does
 // not have. The container may change its files at any moment, to anything.
 package inroot
@@ -9,6 +11,12 @@ import (
 	"path"
 
 	"golang.org/x/sys/unix"
+)
+
+// PathOnly is the flag that opens a file as a path alone, and EmptyPath the one that names such a file.
+const (
+	PathOnly  = unix.O_PATH
+	EmptyPath = unix.AT_EMPTY_PATH
 )
 
 // ErrKernel is the error of a path on a virtual file system of the kernel. Access there depends on

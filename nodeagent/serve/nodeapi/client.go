@@ -46,6 +46,20 @@ type Dialer struct {
 	Store controlplane.Store
 	// TLS is for nodes with an https address; nil means the system's trusted authorities.
 	TLS *tls.Config
+	// Server, unless nil, reaches the nodes; then they are not dialed.
+	Server *Server
+}
+
+// Server reaches nodes by the HTTP API of a server.
+type Server struct {
+	Node func(name string) *Client
+	// Logged is Dialer.Logged.
+	Logged func(ctx context.Context, ns, id string) (all []LoggedAt, away []string, err error)
+}
+
+// Through returns the client of a node that transport reaches at a base URL, with a token of a server.
+func Through(node, server, base, token string, transport http.RoundTripper) *Client {
+	return &Client{node: node, address: server, base: base, token: token, http: &http.Client{Transport: transport}}
 }
 
 // Trusting returns a configuration that trusts the authorities of etcd for nodes; nil for nil.
@@ -64,6 +78,9 @@ func Trusting(etcd *tls.Config) *tls.Config {
 func (d Dialer) Dial(ctx context.Context, node string) (*Client, error) {
 	if err := types.ValidateName("node", node); err != nil {
 		return nil, err
+	}
+	if d.Server != nil {
+		return d.Server.Node(node), nil
 	}
 	var n types.Node
 	found, err := read(ctx, d.Store, controlplane.NodeKey(node), &n)

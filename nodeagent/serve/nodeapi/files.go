@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/nodeagent/serve/inroot"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -92,7 +93,7 @@ func (s *server) getFiles(w http.ResponseWriter, r *http.Request) {
 
 // look opens a path with O_PATH.
 func (t *tree) look(name string, follow bool) (*os.File, error) {
-	flags := unix.O_PATH
+	flags := inroot.PathOnly
 	if !follow {
 		flags |= unix.O_NOFOLLOW
 	}
@@ -154,7 +155,7 @@ func (s *server) putFiles(w http.ResponseWriter, r *http.Request) {
 		}
 		defer t.close()
 		// The directory must exist.
-		dir, err := t.open(name, unix.O_PATH|unix.O_DIRECTORY)
+		dir, err := t.open(name, inroot.PathOnly|unix.O_DIRECTORY)
 		if err != nil {
 			return err
 		}

@@ -89,6 +89,9 @@ type LoggedAt struct {
 // Logged asks all nodes for the attempts of a task whose output they have, and returns these in order.
 // away are the nodes that did not answer.
 func (d Dialer) Logged(ctx context.Context, ns, id string) (all []LoggedAt, away []string, err error) {
+	if d.Server != nil {
+		return d.Server.Logged(ctx, ns, id)
+	}
 	alive, away, err := Names(ctx, d.Store)
 	if err != nil {
 		return nil, nil, err

@@ -135,7 +135,7 @@ func (p *packer) addDir(f *os.File, info fs.FileInfo, name string, depth int) er
 
 // addEntry adds an element of a directory. It omits a mounted file system of the kernel.
 func (p *packer) addEntry(dir *os.File, base, name string, depth int) error {
-	entry, err := openAt(dir, base, unix.O_PATH)
+	entry, err := openAt(dir, base, inroot.PathOnly)
 	switch {
 	case types.Is(err, types.NotFound):
 		return nil // It has just been deleted.
@@ -235,7 +235,7 @@ func (u *unpacker) parent(name string) (*os.File, string, error) {
 func (u *unpacker) mkdir(dir *os.File, base, name string) (*os.File, error) {
 	switch err := unix.Mkdirat(int(dir.Fd()), base, 0o755); {
 	case errors.Is(err, unix.EEXIST):
-		there, err := u.tree.open(name, unix.O_PATH|unix.O_DIRECTORY)
+		there, err := u.tree.open(name, inroot.PathOnly|unix.O_DIRECTORY)
 		if err != nil {
 			return nil, types.Errorf(types.Precondition, "make directory %s in the container: something else is in its place: remove it", name)
 		}
@@ -249,7 +249,7 @@ func (u *unpacker) mkdir(dir *os.File, base, name string) (*os.File, error) {
 // file writes a file: an existing one, through a link if it leads to a file, or a new one.
 func (u *unpacker) file(dir *os.File, base, name string, content io.Reader) (*os.File, error) {
 	var f *os.File
-	there, err := u.tree.open(name, unix.O_PATH)
+	there, err := u.tree.open(name, inroot.PathOnly)
 	switch {
 	case types.Is(err, types.NotFound):
 		f, err = openNew(dir, base)
@@ -330,7 +330,7 @@ func (u *unpacker) hardLink(dir *os.File, base, name, target string) error {
 		return types.Errorf(types.Invalid, "archive: %s is a link to what is no file: leave it out", strings.TrimPrefix(name, "/"))
 	}
 	return u.link(dir, base, name, func() error {
-		return unix.Linkat(int(f.Fd()), "", int(dir.Fd()), base, unix.AT_EMPTY_PATH)
+		return unix.Linkat(int(f.Fd()), "", int(dir.Fd()), base, inroot.EmptyPath)
 	})
 }
 

@@ -21,7 +21,7 @@ type tree struct{ root *os.File }
 
 // openTree opens the files below a directory.
 func openTree(dir string) (*tree, error) {
-	root, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	root, err := os.OpenFile(dir, inroot.PathOnly|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, types.Errorf(types.Precondition, "open the files of the container: %w: it has ended", err)
 	}
@@ -45,7 +45,7 @@ func (t *tree) parent(name string) (dir *os.File, base string, err error) {
 	if clean == "/" {
 		return nil, "", types.Errorf(types.Invalid, "path: %q is the root: name something below it", name)
 	}
-	dir, err = t.open(path.Dir(clean), unix.O_PATH|unix.O_DIRECTORY)
+	dir, err = t.open(path.Dir(clean), inroot.PathOnly|unix.O_DIRECTORY)
 	return dir, path.Base(clean), err
 }
 

@@ -63,6 +63,14 @@ type Policy struct {
 type Launch struct {
 	Job   *Job   `json:"job,omitempty"`
 	Tasks []Task `json:"tasks"`
+	// Array are the places of the tasks in their array, one for each; none means that they are no array.
+	Array []Place `json:"array,omitempty"`
+}
+
+// Place is the place of a task in an array of so many tasks.
+type Place struct {
+	Index int `json:"index"`
+	Count int `json:"count"`
 }
 
 // Launched has the ids of launched tasks, in the order of the request.

@@ -36,6 +36,9 @@ func (s *Set) resource(self Self) (controlplane.Resource, error) {
 // Submissions converts the tasks for the client of the control plane. It validates only texts that
 // become numbers.
 func (l *Launch) Submissions() ([]controlplane.Submission, error) {
+	if len(l.Array) > 0 && len(l.Array) != len(l.Tasks) {
+		return nil, types.Errorf(types.Invalid, "array: has %d places for %d tasks: give one for each task, or none", len(l.Array), len(l.Tasks))
+	}
 	var errs []error
 	submitted := time.Now()
 	out := make([]controlplane.Submission, len(l.Tasks))
@@ -43,6 +46,9 @@ func (l *Launch) Submissions() ([]controlplane.Submission, error) {
 		s, err := l.Tasks[i].Submission(submitted)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tasks[%d]: %w", i, err))
+		}
+		if len(l.Array) > 0 {
+			s.Task.Index, s.Task.Count = l.Array[i].Index, l.Array[i].Count
 		}
 		out[i] = s
 	}

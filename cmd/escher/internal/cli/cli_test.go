@@ -54,7 +54,7 @@ func TestScripts(t *testing.T) {
 			if strings.HasSuffix(env.WorkDir, "gpus") {
 				gpus = "8,model=Simulated H100,memory=80Gi,links=pairs,numa=2"
 			}
-			return startDev(env, dev.Dir(dir), gpus)
+			return startDev(env, dev.Dir(dir), gpus, strings.Contains(filepath.Base(env.WorkDir), "served"))
 		},
 	})
 }
@@ -259,7 +259,7 @@ func lines(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // startDev runs a cluster until the script has ended.
-func startDev(env *testscript.Env, dir dev.Dir, gpus string) error {
+func startDev(env *testscript.Env, dir dev.Dir, gpus string, served bool) error {
 	t := env.T().(testing.TB)
 	simulatedGPUs, err := devices.ParseSimulated(gpus)
 	if err != nil {
@@ -272,10 +272,18 @@ func startDev(env *testscript.Env, dir dev.Dir, gpus string) error {
 		memory = 8 << 30
 	}
 	capacity := types.NewRequests(map[string]types.Quantity{"cpu": 2000, "memory": memory})
+	var api apiAt
+	if served {
+		if api, err = newAPIAt(env, string(dir)); err != nil {
+			stop()
+			return err
+		}
+	}
 	go func() {
 		ended <- dev.Run(ctx, dev.Config{
 			History: 720 * time.Hour,
-			Dir:     dir, Nodes: 2, Capacity: capacity, GPUs: simulatedGPUs, Runtimes: simulated(string(dir)), Version: "test",
+			API:     api.addresses, APICert: api.cert, APIKey: api.key,
+			Dir: dir, Nodes: 2, Capacity: capacity, GPUs: simulatedGPUs, Runtimes: simulated(string(dir)), Version: "test",
 			Labels:   map[string][]types.Label{"node-1": {{Name: "zone", Value: "a"}}},
 			Log:      zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)),
 			Progress: func(string, ...any) {},

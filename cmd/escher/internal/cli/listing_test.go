@@ -65,7 +65,11 @@ func watch(t *testing.T, height int, setup func(*watched), args ...string) *watc
 	}}
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(t.Context())
-	go func() { w.ended <- runCommand(ctx, f, args) }()
+	go func() {
+		code := runCommand(ctx, f, args)
+		f.Close()
+		w.ended <- code
+	}()
 	return w
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package dev
 
 import (
@@ -14,9 +16,6 @@ import (
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
 )
-
-// Runtimes makes the runtime of a node.
-type Runtimes func(node string) (nodeagent.Runtime, error)
 
 // MaxNodes is the most nodes on one machine.
 const MaxNodes = 100
@@ -73,9 +72,6 @@ type Config struct {
 	// Ready is called once all nodes are alive.
 	Ready func(Info)
 }
-
-// LoggerSubcommand is the first argument of Config.Logger.
-const LoggerSubcommand = "task-log"
 
 // nodes returns the names of the nodes.
 func (c Config) nodes() []string {

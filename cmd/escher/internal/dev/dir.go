@@ -10,6 +10,8 @@ import (
 
 	"github.com/escher-sched/escher/api/contexts"
 	"github.com/escher-sched/escher/controlplane/ids"
+	"github.com/escher-sched/escher/controlplane/sockets"
+	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -39,6 +41,16 @@ func (d Dir) containerd() string       { return d.path("containerd") }
 func (d Dir) agent(node string) string { return d.path("agents", node) }
 func (d Dir) info() string             { return d.path("dev.json") }
 
+// OpsSocket returns the socket of metrics and health while the cluster runs.
+func (d Dir) OpsSocket() string {
+	return "unix://" + filepath.Join(sockets.Dir(string(d)), "ops.sock")
+}
+
+// APISocket returns the socket of the HTTP API while the cluster runs.
+func (d Dir) APISocket() string {
+	return "unix://" + filepath.Join(sockets.Dir(string(d)), "api.sock")
+}
+
 // LogFile returns the log file of all components.
 func (d Dir) LogFile() string { return d.path("dev.log") }
 
@@ -54,6 +66,12 @@ func (d Dir) formerNodes() ([]string, error) {
 	}
 	return names, nil
 }
+
+// Runtimes makes the runtime of a node.
+type Runtimes func(node string) (nodeagent.Runtime, error)
+
+// LoggerSubcommand is the first argument of Config.Logger.
+const LoggerSubcommand = "task-log"
 
 // Info describes a running cluster.
 type Info struct {

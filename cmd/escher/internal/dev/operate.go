@@ -1,8 +1,9 @@
+//go:build linux
+
 package dev
 
 import (
 	"context"
-	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -12,11 +13,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/sockets"
 )
-
-// OpsSocket returns the socket of metrics and health while the cluster runs.
-func (d Dir) OpsSocket() string {
-	return "unix://" + filepath.Join(sockets.Dir(string(d)), "ops.sock")
-}
 
 // metrics returns those of all components, etcd's included.
 func (c *running) metrics() prometheus.Gatherer {
@@ -45,11 +41,6 @@ func (c *running) operate(context.Context) error {
 		c.stack.Start("ops at "+address, s.Run)
 	}
 	return nil
-}
-
-// APISocket returns the socket of the HTTP API while the cluster runs.
-func (d Dir) APISocket() string {
-	return "unix://" + filepath.Join(sockets.Dir(string(d)), "api.sock")
 }
 
 // api serves the HTTP API on a socket in the directory.

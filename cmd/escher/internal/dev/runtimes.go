@@ -1,3 +1,5 @@
+//go:build linux
+
 package dev
 
 import "github.com/escher-sched/escher/nodeagent/runtime/containerd"

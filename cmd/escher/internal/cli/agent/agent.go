@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package agent holds the commands that run on a node: agent, its watchdog, and node doctor.
 package agent
 

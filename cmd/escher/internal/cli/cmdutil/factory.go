@@ -6,6 +6,7 @@ import (
 
 	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/api/contexts"
+	"github.com/escher-sched/escher/api/remote"
 	"github.com/escher-sched/escher/cmd/escher/internal/dev"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
@@ -87,8 +88,8 @@ func (f *Factory) ClusterName() string {
 // progressInterval is how often a watch without events asks for its progress.
 const progressInterval = 500 * time.Millisecond
 
-// Store returns the store of the cluster, after it has reached it. Unavailable: it cannot, within
-// seconds.
+// Store returns the store of the cluster, after it has reached it. By the HTTP API of a server, it is what
+// the namespace sees of it, and can only be read. Unavailable: it cannot, within seconds.
 func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	if f.Opened != nil {
 		return f.Opened, nil
@@ -99,6 +100,14 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 	place, err := f.Place()
 	if err != nil {
 		return nil, err
+	}
+	if place.Server != "" {
+		c, err := f.API(ctx)
+		if err != nil {
+			return nil, err
+		}
+		f.Opened, f.closeStore = remote.NewStore(c, place.Namespace), func() error { return nil }
+		return f.Opened, nil
 	}
 	done := f.Progress("connecting to " + place.String())
 	defer done()

@@ -14,22 +14,26 @@ import (
 	"github.com/escher-sched/escher/types/labels"
 )
 
-// socket has the requests of a task socket.
-type socket interface {
+// requests are those that a task socket and the HTTP API of a server have in common.
+type requests interface {
 	State(ctx context.Context, reads bool) (tasksocket.State, error)
 	Set(ctx context.Context, s tasksocket.Set) (tasksocket.Committed, error)
 	Launch(ctx context.Context, l tasksocket.Launch) (tasksocket.Launched, error)
-	Tasks(ctx context.Context) (tasksocket.Tasks, error)
-	Wait(ctx context.Context, until string, timeout time.Duration, ids ...string) (tasksocket.Waited, error)
 	Stop(ctx context.Context, id string, s tasksocket.Stop) error
 }
 
-// inside is a client of the socket of the task in which the command runs, or of the HTTP API of a
-// server, which has the same requests.
-type inside struct{ socket socket }
+// requesting makes changes by requests.
+type requesting struct{ to requests }
+
+// inside is a client of the socket of the task in which the command runs.
+type inside struct {
+	requesting
+
+	socket *tasksocket.Client
+}
 
 // Set sets a resource, on the task's own node without a place.
-func (i inside) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error) {
+func (i requesting) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error) {
 	set := tasksocket.Set{
 		Name: s.Name, Capacity: s.Capacity.Format(types.ResourceID(s.Name)),
 		Declare: s.Opts.Declare, Lifetime: s.Opts.Lifetime, Owner: s.Opts.Owner, Future: s.Opts.Future,
@@ -38,23 +42,23 @@ func (i inside) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, 
 		where := &tasksocket.Where{Nodes: s.Sel.Nodes, Available: s.Sel.Available, Cluster: s.Cluster, Labels: types.LabelMap(s.Sel.Labels)}
 		set.Where = where
 	}
-	res, err := i.socket.Set(ctx, set)
+	res, err := i.to.Set(ctx, set)
 	return controlplane.SetResult{Revision: res.Revision, Parts: 1}, err
 }
 
 // State reads the state of the cluster.
-func (i inside) State(ctx context.Context) (*cluster.State, error) {
-	state, err := i.socket.State(ctx, false)
+func (i requesting) State(ctx context.Context) (*cluster.State, error) {
+	state, err := i.to.State(ctx, false)
 	return &state.State, err
 }
 
 // Launch submits tasks.
-func (i inside) Launch(ctx context.Context, tasks ...controlplane.Submission) (controlplane.Launched, error) {
+func (i requesting) Launch(ctx context.Context, tasks ...controlplane.Submission) (controlplane.Launched, error) {
 	return i.launch(ctx, nil, tasks)
 }
 
 // LaunchJob submits a job, to which policies may apply: the agent knows the built-in ones.
-func (i inside) LaunchJob(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
+func (i requesting) LaunchJob(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
 	stored, err := esl.StoredForms(policies)
 	if err != nil {
 		return controlplane.Launched{}, err
@@ -63,12 +67,15 @@ func (i inside) LaunchJob(ctx context.Context, job controlplane.Job, policies ..
 	return i.launch(ctx, &out, job.Tasks)
 }
 
-func (i inside) launch(ctx context.Context, job *tasksocket.Job, tasks []controlplane.Submission) (controlplane.Launched, error) {
+func (i requesting) launch(ctx context.Context, job *tasksocket.Job, tasks []controlplane.Submission) (controlplane.Launched, error) {
 	l := tasksocket.Launch{Job: job}
 	for _, s := range tasks {
 		l.Tasks = append(l.Tasks, manifest.FromSubmission(s))
+		if s.Task.Count > 0 {
+			l.Array = append(l.Array, tasksocket.Place{Index: s.Task.Index, Count: s.Task.Count})
+		}
 	}
-	res, err := i.socket.Launch(ctx, l)
+	res, err := i.to.Launch(ctx, l)
 	return controlplane.Launched{Tasks: res.Tasks, Job: res.Job, Revision: res.Revision}, err
 }
 
@@ -109,6 +116,6 @@ func (i inside) Selected(ctx context.Context, by labels.Selector, live bool) ([]
 }
 
 // Stop ends a task for good.
-func (i inside) Stop(ctx context.Context, id string, opts controlplane.StopOptions) error {
-	return i.socket.Stop(ctx, id, tasksocket.Stop{Reason: opts.Reason, Grace: tasksocket.Duration(opts.Grace)})
+func (i requesting) Stop(ctx context.Context, id string, opts controlplane.StopOptions) error {
+	return i.to.Stop(ctx, id, tasksocket.Stop{Reason: opts.Reason, Grace: tasksocket.Duration(opts.Grace)})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
+	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -37,17 +38,21 @@ func (f *Factory) API(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	nodes, err := f.nodeTLS()
+	if err != nil {
+		return nil, err
+	}
 	l := bufconn.Listen(pipeBytes)
-	server := &http.Server{Handler: rest.Handler(rest.Config{Store: store, Now: time.Now, Version: Version(), Voice: howto.Say}), ReadHeaderTimeout: time.Minute}
+	serving := &http.Server{Handler: rest.Handler(rest.Config{Store: store, NodeTLS: nodes, Used: server.Used, Now: time.Now, Version: Version(), Voice: howto.Say}), ReadHeaderTimeout: time.Minute}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = server.Serve(l) // it ends when the command does
+		_ = serving.Serve(l) // it ends when the command does
 	}()
 	f.api = client.Through(place.String(), l.DialContext)
 	f.closeAPI = func() {
 		f.api.Close()
-		_ = server.Close() // no request is left
+		_ = serving.Close() // no request is left
 		<-ended
 	}
 	return f.api, nil

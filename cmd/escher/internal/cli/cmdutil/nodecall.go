@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/api/remote"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
@@ -18,6 +19,10 @@ func (f *Factory) Nodes(ctx context.Context) (nodeapi.Dialer, error) {
 	store, err := f.Store(ctx)
 	if err != nil {
 		return nodeapi.Dialer{}, err
+	}
+	if f.Served() {
+		c, err := f.API(ctx)
+		return nodeapi.Dialer{Store: store, Server: remote.Nodes(c)}, err
 	}
 	conf, err := f.nodeTLS()
 	return nodeapi.Dialer{Store: store, TLS: conf}, err

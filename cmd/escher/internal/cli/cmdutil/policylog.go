@@ -11,7 +11,7 @@ import (
 
 // PolicyLog returns a client of the server that runs policies.
 func (f *Factory) PolicyLog(ctx context.Context) (*policylog.Client, error) {
-	store, err := f.Store(ctx)
+	store, err := f.Etcd(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,17 @@
 package cmdutil
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"time"
 
 	"github.com/escher-sched/escher/api/client"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
@@ -19,12 +22,16 @@ func (f *Factory) Served() bool {
 	return err == nil && place.Server != ""
 }
 
-// OnlyDirectly returns an error about something that needs etcd; nil if the cluster is reached by it.
-func (f *Factory) OnlyDirectly(what string) error {
-	if !f.Served() {
-		return nil
+// Etcd returns the store of etcd itself. Precondition: the cluster is reached by the HTTP API of a server.
+func (f *Factory) Etcd(ctx context.Context) (controlplane.Store, error) {
+	place, err := f.Place()
+	if err == nil && place.Server != "" {
+		_, err = place.Etcd()
 	}
-	return types.Errorf(types.Precondition, "%s: is not possible by the HTTP API yet: give --endpoints, as an administrator, or leave it out", what)
+	if err != nil {
+		return nil, err
+	}
+	return f.Store(ctx)
 }
 
 // Path returns the path of the API below the namespace.
@@ -32,6 +39,15 @@ func (f *Factory) Path(parts ...string) string {
 	path := "/v1/namespaces/" + url.PathEscape(f.Namespace())
 	for _, p := range parts {
 		path += "/" + url.PathEscape(p)
+	}
+	return path
+}
+
+// NodePath returns the path of the API of a node, or below it.
+func NodePath(node string, parts ...string) string {
+	path := "/v1/nodes/" + url.PathEscape(node)
+	for _, p := range parts {
+		path += "/" + p
 	}
 	return path
 }
@@ -79,37 +95,71 @@ func (s served) Launch(ctx context.Context, l tasksocket.Launch) (out tasksocket
 	return out, s.c.Do(ctx, http.MethodPost, s.f.Path("tasks"), l, &out)
 }
 
-// Tasks returns all tasks of the namespace.
-func (s served) Tasks(ctx context.Context) (out tasksocket.Tasks, err error) {
-	out.Tasks, err = Pages[tasksocket.Status](ctx, s.c, s.f.Path("tasks"), nil)
-	return out, err
-}
-
-// waitAtOnce is how long one request waits: proxies end requests that are silent for longer.
-const waitAtOnce = 30 * time.Second
-
-// idsAtOnce is how many tasks one request names: the ids must fit into its head.
-const idsAtOnce = 100
-
-// Wait waits until all tasks are in a state. It asks again until then, or until ctx is done.
-func (s served) Wait(ctx context.Context, until string, _ time.Duration, ids ...string) (out tasksocket.Waited, err error) {
-	out.Complete = true
-	for some := range slices.Chunk(ids, idsAtOnce) {
-		query := url.Values{"until": {until}, "id": some, "timeout": {waitAtOnce.String()}}
-		for complete := false; !complete; {
-			var answer tasksocket.Waited
-			if err = s.c.Get(ctx, s.f.Path("wait"), query, &answer); err != nil {
-				return out, err
-			}
-			if complete = answer.Complete; complete {
-				out.Tasks = append(out.Tasks, answer.Tasks...)
-			}
-		}
-	}
-	return out, nil
-}
-
 // Stop ends a task for good.
 func (s served) Stop(ctx context.Context, id string, stop tasksocket.Stop) error {
 	return s.c.Do(ctx, http.MethodPost, s.f.Path("tasks", id, "stop"), stop, nil)
+}
+
+// SendDocuments performs an operation on documents, such as plan, and reads its answer.
+func (f *Factory) SendDocuments(ctx context.Context, operation string, text []byte, opts apply.Options, into any) error {
+	c, err := f.API(ctx)
+	if err != nil {
+		return err
+	}
+	res, err := c.Send(ctx, http.MethodPost, f.DocumentsPath(operation, opts), "application/yaml", bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(into); err != nil {
+		return types.Errorf(types.Internal, "read the answer to %s: %w", operation, err)
+	}
+	return nil
+}
+
+// DocumentsPath returns the path of an operation on documents.
+func (f *Factory) DocumentsPath(operation string, opts apply.Options) string {
+	query := url.Values{}
+	if opts.Replace {
+		query.Set("replace", "true")
+	}
+	if opts.If.Revision != 0 {
+		query.Set("ifRevision", opts.If.String())
+	}
+	return f.Path(operation) + "?" + query.Encode()
+}
+
+// Apply applies one document.
+func (f *Factory) Apply(ctx context.Context, doc any) error {
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return types.Errorf(types.Internal, "write a document: %w", err)
+	}
+	var done struct{}
+	return f.SendDocuments(ctx, "apply", text, apply.Options{}, &done)
+}
+
+// Withdraw ends a shared policy: see esl.Client.Withdraw.
+func (f *Factory) Withdraw(ctx context.Context, id string, force bool) error {
+	return f.Change(ctx, http.MethodDelete, f.Path("policies", id)+"?force="+strconv.FormatBool(force), nil, nil)
+}
+
+// Unreserve gives up a reservation: see controlplane.Client.Unreserve.
+func (f *Factory) Unreserve(ctx context.Context, id string) error {
+	return f.Change(ctx, http.MethodDelete, f.Path("reservations", id), nil, nil)
+}
+
+// RemoveResource removes a resource from a place.
+func (f *Factory) RemoveResource(ctx context.Context, name string, where manifest.Where) error {
+	return f.Change(ctx, http.MethodPost, f.Path("resources"), tasksocket.Set{Name: name, Capacity: "0", Where: &where}, nil)
+}
+
+// Change performs an operation of the HTTP API, and reads its answer into a value; nil means that it is not
+// needed.
+func (f *Factory) Change(ctx context.Context, method, path string, body, into any) error {
+	c, err := f.API(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Do(ctx, method, path, body, into)
 }

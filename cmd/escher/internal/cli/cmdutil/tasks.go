@@ -38,31 +38,80 @@ type SetRequest struct {
 	Opts          controlplane.SetOptions
 }
 
-// Tasks returns what can be done from here: over the socket inside a task, over the HTTP API of a
-// server, else over etcd.
+// Tasks returns what can be done from here: over the socket inside a task, else over the HTTP API of a
+// server, or over etcd.
 func (f *Factory) Tasks(ctx context.Context) (Tasks, error) {
-	if f.Served() {
-		if err := types.ValidateName("namespace", f.Namespace()); err != nil {
-			return nil, err
-		}
-		c, err := f.API(ctx)
-		return inside{served{c, f}}, err
-	}
 	if f.InTask() {
-		return inside{tasksocket.NewClient(f.place.Socket)}, nil
+		socket := tasksocket.NewClient(f.place.Socket)
+		return inside{requesting{socket}, socket}, nil
 	}
 	client, err := f.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return Direct{Client: client}, nil
+	return f.Direct(client), nil
 }
 
-// Direct is a client of etcd, as Tasks.
-type Direct struct{ *controlplane.Client }
+// Direct is a client outside of a task, as Tasks.
+type Direct struct {
+	*controlplane.Client
+
+	// api makes the changes by the HTTP API of a server; nil means that the client makes them.
+	api *requesting
+}
+
+// Direct returns a client of the namespace as Tasks.
+func (f *Factory) Direct(client *controlplane.Client) Direct {
+	if !f.Served() {
+		return Direct{Client: client}
+	}
+	return Direct{client, &requesting{served{f.api, f}}}
+}
+
+// Launch submits tasks.
+func (o Direct) Launch(ctx context.Context, tasks ...controlplane.Submission) (controlplane.Launched, error) {
+	if o.api != nil {
+		if err := o.addSpecs(ctx, tasks); err != nil {
+			return controlplane.Launched{}, err
+		}
+		return o.api.Launch(ctx, tasks...)
+	}
+	return o.Client.Launch(ctx, tasks...)
+}
+
+// addSpecs adds the specs that tasks name by their digests.
+func (o Direct) addSpecs(ctx context.Context, tasks []controlplane.Submission) error {
+	known := make(map[string]*types.Spec)
+	for i := range tasks {
+		digest := tasks[i].Task.Spec
+		if tasks[i].Spec != nil || digest == "" {
+			continue
+		}
+		if known[digest] == nil {
+			spec, err := o.Spec(ctx, digest)
+			if err != nil {
+				return err
+			}
+			known[digest] = spec
+		}
+		tasks[i].Spec = known[digest]
+	}
+	return nil
+}
+
+// Stop ends a task for good.
+func (o Direct) Stop(ctx context.Context, id string, opts controlplane.StopOptions) error {
+	if o.api != nil {
+		return o.api.Stop(ctx, id, opts)
+	}
+	return o.Client.Stop(ctx, id, opts)
+}
 
 // Set sets a resource.
 func (o Direct) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error) {
+	if o.api != nil {
+		return o.api.Set(ctx, s)
+	}
 	where := manifest.NodesOf(s.Sel)
 	if s.Cluster {
 		where = controlplane.InCluster()
@@ -72,6 +121,12 @@ func (o Direct) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, 
 
 // LaunchJob submits a job, to which policies may apply.
 func (o Direct) LaunchJob(ctx context.Context, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
+	if o.api != nil {
+		if err := o.addSpecs(ctx, job.Tasks); err != nil {
+			return controlplane.Launched{}, err
+		}
+		return o.api.LaunchJob(ctx, job, policies...)
+	}
 	return library.Submit(ctx, builtin.New(o.Client), job, policies...)
 }
 
@@ -89,5 +144,8 @@ func (o Direct) Selected(ctx context.Context, by labels.Selector, live bool) ([]
 
 // State reads the state of the cluster.
 func (o Direct) State(ctx context.Context) (*cluster.State, error) {
+	if o.api != nil {
+		return o.api.State(ctx)
+	}
 	return cluster.ClusterState(ctx, o.Client)
 }

@@ -2,22 +2,23 @@
 package file
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/escher-sched/escher/api/library"
+	"github.com/escher-sched/escher/api/client"
+	"github.com/escher-sched/escher/api/plan"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/apply"
-	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
 )
@@ -63,45 +64,14 @@ func NewApply(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx := cmd.Context()
-			client, err := f.Client(ctx)
+			done, err := applyFile(cmd.Context(), f, file, docs, opts)
 			if err != nil {
 				return err
 			}
-			workdirs, err := PackWorkdirs(ctx, f, file, docs)
-			if err != nil {
-				return err
-			}
-			done := sync.OnceFunc(f.Progress("applying"))
-			a := library.Application{Client: client, Docs: docs, Options: opts, Now: time.Now, Voice: howto.Say}
-			a.Send = sync.OnceValue(func() error {
-				done() // It has a progress of its own.
-				return workdirs.Send(ctx, f)
-			})
-			a.Told = func(s apply.Step) {
-				done()
-				f.Tell("%s", s)
-			}
-			a.May = func(surplus []string) (bool, error) {
-				if _, _, terminal := f.TerminalSize(f.In); !terminal {
-					return false, nil
-				}
-				done()
-				return f.Ask(fmt.Sprintf("Stop %s, which the file no longer describes?", words.List(surplus, 3)))
-			}
-			d, view, err := a.Perform(ctx)
-			done()
-			if err != nil {
-				if d != nil && updates(d) && ctx.Err() != nil {
-					f.ProgressLine("%s", err)
-				}
-				return err
-			}
-			placed, _ := placements(view, client.Namespace(), d.Changes, time.Now(), explain.Impossible) // without a prediction there is no warning
-			if n, example := impossible(placed); n > 0 {
+			if n, example := impossible(done.Placements); n > 0 {
 				f.Tell("warning: %d of the tasks can never run on the nodes that there are: %s: add nodes, or change the file and apply it with --replace", n, strings.TrimSuffix(example, "."))
 			}
-			return cmdutil.Print(f, changeRows(d, true))
+			return cmdutil.Print(f, changeRows(&done.Decision, true))
 		},
 	}
 	AddFile(cmd, &file)
@@ -110,9 +80,56 @@ func NewApply(f *cmdutil.Factory) *cobra.Command {
 	return cmd
 }
 
-// updates reports whether a decision updates jobs, which takes time.
-func updates(d *apply.Decision) bool {
-	return slices.ContainsFunc(d.Changes, func(c apply.Change) bool { return c.Action == apply.Update })
+// applyFile applies the documents of a file, after it has sent their directories. At a terminal, it asks
+// before it stops surplus tasks.
+func applyFile(ctx context.Context, f *cmdutil.Factory, path string, docs []manifest.Document, opts apply.Options) (out plan.Plan, err error) {
+	workdirs, err := PackWorkdirs(ctx, f, path, docs)
+	if err != nil {
+		return out, err
+	}
+	text, err := manifest.Encode(docs)
+	if err != nil {
+		return out, err
+	}
+	done := sync.OnceFunc(f.Progress("applying"))
+	defer done()
+	if _, _, terminal := f.TerminalSize(f.In); len(workdirs) > 0 || terminal && !opts.Replace {
+		if err := f.SendDocuments(ctx, "plan", text, opts, &out); err != nil {
+			return out, err
+		}
+		done() // what follows has a progress of its own
+		if surplus := out.Surplus(); terminal && !opts.Replace && len(surplus) > 0 {
+			if opts.Replace, err = f.Ask(fmt.Sprintf("Stop %s, which the file no longer describes?", words.List(surplus, 3))); err != nil {
+				return out, err
+			}
+		}
+		if launches(&out.Decision) {
+			if err := workdirs.Send(ctx, f); err != nil {
+				return out, err
+			}
+		}
+	}
+	c, err := f.API(ctx)
+	if err != nil {
+		return out, err
+	}
+	steps := false
+	out, err = client.Long[plan.Plan](ctx, c, http.MethodPost, f.DocumentsPath("apply", opts), "application/yaml", bytes.NewReader(text), func(s apply.Step) {
+		done()
+		steps = true
+		f.Tell("%s", s)
+	})
+	if err != nil && steps && ctx.Err() != nil {
+		f.ProgressLine("interrupted: apply the file again to go on")
+	}
+	return out, err
+}
+
+// launches reports whether a decision launches tasks, and nothing is in its way.
+func launches(d *apply.Decision) bool {
+	return d.Blocked() == nil && slices.ContainsFunc(d.Changes, func(c apply.Change) bool {
+		return c.Action == apply.Launch || c.Action == apply.Replace || c.Action == apply.Update
+	})
 }
 
 // changeRow is a row of a list of changes.

@@ -9,19 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/escher-sched/escher/api/library"
-	"github.com/escher-sched/escher/api/reasons"
+	"github.com/escher-sched/escher/api/plan"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
-	"github.com/escher-sched/escher/controlplane/why"
-	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/apply"
-	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -71,24 +64,14 @@ func NewPlan(f *cmdutil.Factory) *cobra.Command {
 
 // planned is what apply would do, and where tasks would be placed.
 type planned struct {
-	*apply.Decision
-	Placements []placementRow `json:"placements"`
-	// Closed names the exhausted budget of the namespace: apply cannot add anything then.
-	Closed string `json:"closed,omitempty"`
+	plan.Plan
+
 	// Notes say which commands are arguments of an entry point.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// placementRow is where tasks of one document would be placed: those with the same result.
-type placementRow struct {
-	Kind  manifest.Kind `json:"kind"`
-	Name  string        `json:"name,omitempty"`
-	Tasks int           `json:"tasks"`
-	// Node is where they would run; empty if they would wait.
-	Node string `json:"node,omitempty"`
-	// Why says what they would wait for.
-	Why *why.Explanation `json:"why,omitempty"`
-}
+// placementRow is a row of a list of placements.
+type placementRow struct{ plan.Placement }
 
 // Header returns the columns.
 func (placementRow) Header() []table.Column {
@@ -104,96 +87,40 @@ func (p placementRow) Row() []string {
 	return []string{slashed(p.Kind, p.Name), strconv.Itoa(p.Tasks), p.Node, text}
 }
 
+// newPlanned asks for a plan.
 func newPlanned(ctx context.Context, f *cmdutil.Factory, docs []manifest.Document, opts apply.Options) (*planned, error) {
+	p := &planned{}
+	text, err := manifest.Encode(docs)
+	if err == nil {
+		err = f.SendDocuments(ctx, "plan", text, opts, &p.Plan)
+	}
+	if err != nil {
+		return nil, err
+	}
 	client, err := f.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d, view, err := library.Decide(ctx, client, docs, time.Now(), opts, howto.Say)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.Preview(ctx, client, view); err != nil {
-		return nil, err
-	}
-	p := &planned{Decision: d}
-	if p.Placements, err = placements(view, client.Namespace(), d.Changes, time.Now(), explain.Plan); err != nil {
-		return nil, err
+	for i := range p.Changes {
+		if c := &p.Changes[i]; c.Tasks > 0 && i < len(docs) {
+			c.Submissions = submissionsOf(&docs[i])
+		}
 	}
 	p.Notes = p.programNotes(ctx, f, client)
-	p.Closed, err = reasons.ClosedText(ctx, client, howto.Say)
-	return p, err
+	return p, nil
 }
 
-// prediction is explain.Plan, or explain.Impossible.
-type prediction func(*cluster.View, []controlplane.Submission, string, time.Time) ([]explain.Placement, error)
-
-// placements predicts where the tasks of changes would be placed.
-func placements(view *cluster.View, ns string, changes []apply.Change, now time.Time, predict prediction) ([]placementRow, error) {
-	var subs []controlplane.Submission
-	var of []*apply.Change
-	for i := range changes {
-		for _, s := range changes[i].Submissions {
-			subs, of = append(subs, s), append(of, &changes[i])
+// submissionsOf returns the tasks of a document, without what policies add; none if it has none.
+func submissionsOf(doc *manifest.Document) (all []controlplane.Submission) {
+	switch {
+	case doc.Task != nil:
+		if s, err := doc.Task.Submission(time.Now()); err == nil {
+			all = append(all, s)
 		}
+	case doc.Job != nil:
+		all, _ = doc.Job.Submissions(time.Now()) // the plan has been made of them
 	}
-	rows := []placementRow{}
-	if len(subs) == 0 {
-		return rows, nil
-	}
-	placed, err := predict(view, subs, ns, now)
-	if err != nil {
-		return nil, err
-	}
-	type group struct {
-		change    *apply.Change
-		node, why string
-	}
-	at := make(map[group]int)
-	for i, p := range placed {
-		if p.Why != nil {
-			p.Why = plannedWhy(of[i], p.Why)
-		}
-		g := group{change: of[i], node: p.Node}
-		if p.Why != nil {
-			g.why = p.Why.Summary
-		}
-		if _, seen := at[g]; !seen {
-			at[g] = len(rows)
-			rows = append(rows, placementRow{Kind: of[i].Kind, Name: of[i].Name, Node: p.Node, Why: p.Why})
-		}
-		rows[at[g]].Tasks++
-	}
-	return rows, nil
-}
-
-// plannedWhy says why a task of a change would wait. It names the policies of the job, which act
-// only after submission.
-func plannedWhy(c *apply.Change, x *why.Explanation) *why.Explanation {
-	e := x.In(howto.Say)
-	id, policies := c.Planned()
-	if id == "" {
-		return &e
-	}
-	kinds := builtin.Kinds()
-	for i, name := range esl.Labels(policies) {
-		prefix := id + "." + name
-		if reasons.MadeUnder(prefix, e.Unmet) {
-			e.Suggestion = types.Textf("Policy %s does that once the job is submitted.", name)
-		}
-		if kind := kinds[policies[i].Kind]; kind != nil && !e.Infeasible {
-			if frees := esl.Describe(kind()).Frees; frees != "" {
-				e.Suggestion = types.Textf("Policy %s %s once it is submitted, if it fits then.", name, frees)
-			}
-		}
-	}
-	for _, shared := range reasons.RefersTo(&types.Policies{Job: id, Policies: policies}) {
-		if reasons.MadeUnder(shared, e.Unmet) {
-			e.Suggestion = types.Textf("How much of it there is, policy %s says.", shared)
-		}
-	}
-	e.Summary = strings.ReplaceAll(e.Summary, id+".", "<job>.")
-	return &e
+	return all
 }
 
 func (p *planned) print(f *cmdutil.Factory, again string) error {
@@ -203,7 +130,7 @@ func (p *planned) print(f *cmdutil.Factory, again string) error {
 		}
 		return p.problem()
 	}
-	if err := cmdutil.Print(f, changeRows(p.Decision, false)); err != nil {
+	if err := cmdutil.Print(f, changeRows(&p.Decision, false)); err != nil {
 		return err
 	}
 	if added := p.added(); len(added) > 0 && f.Format != table.Name {
@@ -214,7 +141,11 @@ func (p *planned) print(f *cmdutil.Factory, again string) error {
 	}
 	if len(p.Placements) > 0 && f.Format != table.Name {
 		fmt.Fprintln(f.Out)
-		if err := cmdutil.Print(f, p.Placements); err != nil {
+		rows := make([]placementRow, len(p.Placements))
+		for i, at := range p.Placements {
+			rows[i] = placementRow{at}
+		}
+		if err := cmdutil.Print(f, rows); err != nil {
 			return err
 		}
 	}
@@ -267,7 +198,7 @@ func (p *planned) problem() error {
 
 // impossible returns the number of tasks that can never run on the present nodes, and why one of
 // them cannot.
-func impossible(placed []placementRow) (n int, example string) {
+func impossible(placed []plan.Placement) (n int, example string) {
 	for _, r := range placed {
 		if r.Why != nil && r.Why.Infeasible {
 			if n == 0 {

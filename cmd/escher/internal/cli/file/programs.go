@@ -69,7 +69,11 @@ func (p *planned) programNotes(ctx context.Context, f *cmdutil.Factory, client *
 		}
 	}
 	nodes = distinct(append(nodes, alive...))
-	return notesOf(wanted, entrypoints(ctx, f, nodes[:min(len(nodes), askedNodes)]))
+	known, answered := entrypoints(ctx, f, nodes[:min(len(nodes), askedNodes)])
+	if !answered && len(nodes) > 0 {
+		return nil
+	}
+	return notesOf(wanted, known)
 }
 
 // distinct drops repetitions.
@@ -86,18 +90,18 @@ func distinct(names []string) []string {
 }
 
 // entrypoints returns the entry points of the images of nodes, by name. An image that no node has
-// is absent.
-func entrypoints(ctx context.Context, f *cmdutil.Factory, nodes []string) map[string][]string {
+// is absent. answered reports whether any node has answered.
+func entrypoints(ctx context.Context, f *cmdutil.Factory, nodes []string) (known map[string][]string, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	answers := make(chan []nodeapi.Image, len(nodes))
-	_ = f.EachNode(ctx, nodes, func(ctx context.Context, c *nodeapi.Client) error {
+	failed := f.EachNode(ctx, nodes, func(ctx context.Context, c *nodeapi.Client) error {
 		images, err := c.Images(ctx)
 		answers <- images
 		return err
 	}) // a node that does not answer tells nothing
 	close(answers)
-	known := make(map[string][]string)
+	known = make(map[string][]string)
 	for images := range answers {
 		for _, x := range images {
 			if len(known[x.Name]) == 0 {
@@ -105,7 +109,7 @@ func entrypoints(ctx context.Context, f *cmdutil.Factory, nodes []string) map[st
 			}
 		}
 	}
-	return known
+	return known, len(failed) < len(nodes)
 }
 
 // notesOf returns one note for each image that has an entry point, and one for all unknown images.

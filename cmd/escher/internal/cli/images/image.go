@@ -18,7 +18,6 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
-	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
 	"github.com/escher-sched/escher/nodeagent/runtime/image"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
@@ -183,7 +182,7 @@ func BinaryImage(path string) (image.Spec, error) {
 		return image.Spec{}, types.Errorf(types.Invalid, "binary: %w: give the path of a static binary", err)
 	}
 	base := filepath.Base(path)
-	name := containerd.LocalRegistry + imageName(base) + ":" + hex.EncodeToString(hash.Sum(nil)[:6])
+	name := image.LocalRegistry + imageName(base) + ":" + hex.EncodeToString(hash.Sum(nil)[:6])
 	return image.Spec{Name: name, Files: map[string]string{InImage(path): path}}, nil
 }
 

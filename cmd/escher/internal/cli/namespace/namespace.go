@@ -2,18 +2,22 @@
 package namespace
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -55,15 +59,11 @@ func newNamespaceCreate(f *cmdutil.Factory) *cobra.Command {
   escher namespace create team --max-keys 10000 --max-priority 100`,
 		Args: cmdutil.Exactly("NAMESPACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := f.Client(cmd.Context())
-			if err != nil {
-				return err
-			}
 			var n types.Namespace
 			if err := flags.apply(&n); err != nil {
 				return err
 			}
-			if err := client.CreateNamespace(cmd.Context(), args[0], n); err != nil {
+			if err := put(cmd.Context(), f, args[0], &n, 0); err != nil {
 				return err
 			}
 			fmt.Fprintln(f.Out, args[0])
@@ -88,11 +88,7 @@ func newNamespaceSet(f *cmdutil.Factory) *cobra.Command {
 			if !flags.Given() {
 				return types.Errorf(types.Invalid, "set namespace %s: no setting is given: give one, such as --max-keys 10000", args[0])
 			}
-			client, err := f.Client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if err := client.SetNamespace(cmd.Context(), args[0], flags.apply); err != nil {
+			if err := flags.change(cmd.Context(), f, args[0]); err != nil {
 				return err
 			}
 			fmt.Fprintln(f.Out, args[0])
@@ -113,12 +109,8 @@ func newNamespaceRm(f *cmdutil.Factory) *cobra.Command {
   escher namespace rm team`,
 		Args: cmdutil.AtLeastOne("NAMESPACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := f.Client(cmd.Context())
-			if err != nil {
-				return err
-			}
 			for _, name := range args {
-				if err := client.RemoveNamespace(cmd.Context(), name); err != nil {
+				if err := f.Change(cmd.Context(), http.MethodDelete, pathOf(name), nil, nil); err != nil {
 					return err
 				}
 				fmt.Fprintln(f.Out, name)
@@ -138,17 +130,19 @@ func newNamespaceLs(f *cmdutil.Factory) *cobra.Command {
   escher namespace ls -o wide`,
 		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := f.Client(cmd.Context())
+			c, err := f.API(cmd.Context())
 			if err != nil {
 				return err
 			}
-			all, err := client.Namespaces(cmd.Context())
+			all, err := cmdutil.Pages[document.Namespace](cmd.Context(), c, "/v1/namespaces", nil)
 			if err != nil {
 				return err
 			}
 			rows := make([]namespaceRow, len(all))
 			for i := range all {
-				rows[i] = newNamespaceRow(&all[i])
+				if rows[i], err = rowOf(&all[i]); err != nil {
+					return err
+				}
 			}
 			return cmdutil.Print(f, rows)
 		},
@@ -165,32 +159,85 @@ func newNamespaceDescribe(f *cmdutil.Factory) *cobra.Command {
   escher namespace describe team`,
 		Args: cmdutil.Exactly("NAMESPACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := f.Client(cmd.Context())
-			if err != nil {
-				return err
-			}
-			n, err := client.GetNamespace(cmd.Context(), args[0])
-			if err != nil && !types.Is(err, types.NotFound) {
-				return err
-			}
-			row := newNamespaceRow(&n)
-			closed, err := client.Closed(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if closed != nil {
-				row.Closed = closed.Reason
-			}
 			done := f.Progress("reading the namespace")
-			used, err := server.Used(cmd.Context(), client.Store(), args[0])
+			n, err := get(cmd.Context(), f, args[0])
 			done()
 			if err != nil {
 				return err
 			}
-			row.Used = &namespaceUse{used.Keys, used.Bytes, used.Pending}
+			row, err := rowOf(&n.Namespace)
+			if err != nil {
+				return err
+			}
+			row.Closed, row.Used = n.Closed, n.Used
 			return f.Show(row, row.Name, row.Write)
 		},
 	}
+}
+
+// described is a namespace with what it uses.
+type described struct {
+	document.Namespace
+	Used   *namespaceUse
+	Closed string
+}
+
+// pathOf returns the path of the API of a namespace.
+func pathOf(name string) string { return "/v1/namespaces/" + url.PathEscape(name) }
+
+// get reads a namespace, whose revision is 0 if it has no settings.
+func get(ctx context.Context, f *cmdutil.Factory, name string) (n described, err error) {
+	c, err := f.API(ctx)
+	if err != nil {
+		return n, err
+	}
+	if err := types.ValidateName("namespace", name); err != nil {
+		return n, err
+	}
+	err = c.Get(ctx, pathOf(name), nil, &n)
+	n.Name = name
+	return n, err
+}
+
+// put sets the settings of a namespace, if they are of a revision. Conflict: they are not.
+func put(ctx context.Context, f *cmdutil.Factory, name string, n *types.Namespace, revision int64) error {
+	if err := types.ValidateName("namespace", name); err != nil {
+		return types.Errorf(types.Invalid, "create namespace: %w", err)
+	}
+	path := pathOf(name) + "?ifRevision=" + strconv.FormatInt(revision, 10)
+	return f.Change(ctx, http.MethodPut, path, manifest.FromNamespace(n), nil)
+}
+
+// changesAtMost is how often settings that others change meanwhile are read again.
+const changesAtMost = 5
+
+// change changes the given settings of a namespace.
+func (n *namespaceFlags) change(ctx context.Context, f *cmdutil.Factory, name string) error {
+	for try := 1; ; try++ {
+		is, err := get(ctx, f, name)
+		if err != nil {
+			return err
+		}
+		want, err := is.Settings()
+		if err == nil {
+			err = n.apply(&want)
+		}
+		if err == nil {
+			err = put(ctx, f, name, &want, is.Revision)
+		}
+		if again := types.Is(err, types.Conflict) || is.Revision == 0 && types.Is(err, types.AlreadyExists); !again || try == changesAtMost {
+			return err
+		}
+	}
+}
+
+// rowOf returns the row of a namespace.
+func rowOf(n *document.Namespace) (namespaceRow, error) {
+	settings, err := n.Settings()
+	if err != nil {
+		return namespaceRow{}, types.Errorf(types.Internal, "read namespace %s: %w", n.Name, err)
+	}
+	return newNamespaceRow(&controlplane.Namespace{Name: n.Name, Revision: n.Revision, Namespace: settings}), nil
 }
 
 // namespaceRow is a row of a list of namespaces: with the built-in default of each budget that is

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -109,9 +110,7 @@ func newNodeCordon(f *cmdutil.Factory) *cobra.Command {
   escher node cordon node-1 --reason "new disk"
   escher node cordon -l rack=r1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeNodes(f, cmd.Context(), choice, args, "is cordoned already", func(ctx context.Context, client *controlplane.Client, node string) (bool, error) {
-				return client.Cordon(ctx, node, types.Cordon{Reason: reason})
-			})
+			return changeNodes(f, cmd.Context(), choice, args, "is cordoned already", "cordon", map[string]string{"reason": reason})
 		},
 	}
 	choice.Add(cmd)
@@ -129,19 +128,16 @@ func newNodeUncordon(f *cmdutil.Factory) *cobra.Command {
 
   escher node uncordon node-1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeNodes(f, cmd.Context(), choice, args, "is not cordoned", func(ctx context.Context, client *controlplane.Client, node string) (bool, error) {
-				return client.Uncordon(ctx, node)
-			})
+			return changeNodes(f, cmd.Context(), choice, args, "is not cordoned", "uncordon", nil)
 		},
 	}
 	choice.Add(cmd)
 	return cmd
 }
 
-// changeNodes changes the selected nodes, one after the other, and prints their names, and which of
-// them needed no change.
-func changeNodes(f *cmdutil.Factory, ctx context.Context, choice nodeChoice, args []string, already string,
-	change func(ctx context.Context, client *controlplane.Client, node string) (bool, error)) error {
+// changeNodes changes the selected nodes by an operation, one after the other, and prints their names, and
+// which of them needed no change.
+func changeNodes(f *cmdutil.Factory, ctx context.Context, choice nodeChoice, args []string, already, operation string, body any) error {
 	client, err := f.Client(ctx)
 	if err != nil {
 		return err
@@ -151,11 +147,11 @@ func changeNodes(f *cmdutil.Factory, ctx context.Context, choice nodeChoice, arg
 		return err
 	}
 	for _, node := range names {
-		changed, err := change(ctx, client, node)
-		if err != nil {
+		var done struct{ Changed bool }
+		if err := f.Change(ctx, http.MethodPost, cmdutil.NodePath(node, operation), body, &done); err != nil {
 			return err
 		}
-		if !changed {
+		if !done.Changed {
 			f.ProgressLine("node %s %s", node, already)
 		}
 		fmt.Fprintln(f.Out, node)

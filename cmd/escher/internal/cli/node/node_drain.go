@@ -1,17 +1,22 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/drain"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
@@ -51,11 +56,11 @@ func newNodeDrain(f *cmdutil.Factory) *cobra.Command {
 		Short: "Bind no new tasks to nodes, and move or end those that are there",
 		Long:  drainHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cordon, err := flags.order(cmd).Cordon(time.Now())
-			if err != nil {
+			order := flags.order(cmd)
+			if _, err := order.Cordon(time.Now()); err != nil {
 				return err
 			}
-			return flags.drain(cmd.Context(), f, args, cordon)
+			return flags.drain(cmd.Context(), f, args, order)
 		},
 	}
 	flags.choice.Add(cmd)
@@ -80,50 +85,89 @@ func (d *drainFlags) order(cmd *cobra.Command) drain.Order {
 	return o
 }
 
-// drain begins drains, prints what the user must know about them, and waits for their ends.
-func (d *drainFlags) drain(ctx context.Context, f *cmdutil.Factory, args []string, cordon types.Cordon) error {
-	client, err := f.Client(ctx)
-	if err != nil {
-		return err
-	}
-	names, err := d.choice.names(ctx, client, args)
-	if err != nil {
-		return err
-	}
-	for _, node := range names {
-		if _, err := client.Cordon(ctx, node, cordon); err != nil {
-			return err
-		}
-		if err := tellStaying(f, ctx, client.Store(), node, cordon.Drain); err != nil {
-			return err
-		}
-		if d.detach {
-			fmt.Fprintln(f.Out, node)
-		}
-	}
-	if d.detach {
-		return nil
-	}
-	err = awaitDrained(f, ctx, client.Store(), names)
-	if ctx.Err() != nil {
-		f.ProgressLine("interrupted: the drain goes on: escher nodes shows how far it is, escher node uncordon %s ends it", strings.Join(names, " "))
-	}
-	return err
+// left is a step of a drain, or of giving up a node.
+type left struct {
+	Tasks []string
+	Stays *drain.Staying
 }
 
-// awaitDrained returns when all of the nodes are empty, and prints the name of each when it is.
+// drain begins drains, prints what the user must know about them, and waits for their ends.
+func (d *drainFlags) drain(ctx context.Context, f *cmdutil.Factory, args []string, order drain.Order) error {
+	reads, err := f.Client(ctx)
+	if err != nil {
+		return err
+	}
+	names, err := d.choice.names(ctx, reads, args)
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"mode": order.Mode, "reason": order.Reason}
+	if order.Deadline != nil {
+		body["deadline"] = types.Duration(*order.Deadline)
+	}
+	if order.Grace != nil {
+		body["grace"] = types.Duration(*order.Grace)
+	}
+	if !d.detach {
+		return awaitDrained(ctx, f, names, body)
+	}
+	for _, node := range names {
+		var begun drain.Staying
+		if err := f.Change(ctx, http.MethodPost, cmdutil.NodePath(node, "drain"), body, &begun); err != nil {
+			return err
+		}
+		tellStaying(f, node, &begun)
+		fmt.Fprintln(f.Out, node)
+	}
+	return nil
+}
+
+// awaitDrained drains nodes and returns when all of them are empty. It prints the name of each when it is.
 // Precondition: a drain was cancelled.
-func awaitDrained(f *cmdutil.Factory, ctx context.Context, store controlplane.Store, names []string) error {
-	said := ""
-	return drain.Wait(ctx, store, names, func(now drain.Left) {
-		for _, node := range now.Empty {
-			fmt.Fprintln(f.Out, node)
+func awaitDrained(ctx context.Context, f *cmdutil.Factory, names []string, body any) error {
+	c, err := f.API(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return types.Errorf(types.Internal, "drain: %w", err)
+	}
+	var mu sync.Mutex
+	now, said := drain.Left{Tasks: make(map[string][]string)}, ""
+	tell := func(node string, step left) {
+		mu.Lock()
+		defer mu.Unlock()
+		if step.Stays != nil {
+			tellStaying(f, node, step.Stays)
+			return
+		}
+		if now.Tasks[node] = step.Tasks; len(step.Tasks) == 0 {
+			delete(now.Tasks, node)
 		}
 		if text := leftText(now); text != said && text != "" {
 			said = text
 			f.ProgressLine("%s", text)
 		}
-	})
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	for _, node := range names {
+		g.Go(func() error {
+			path := cmdutil.NodePath(node, "drain") + "?wait=true"
+			_, err := client.Long[struct{}](gctx, c, http.MethodPost, path, "application/json", bytes.NewReader(text), func(step left) { tell(node, step) })
+			if err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				fmt.Fprintln(f.Out, node)
+			}
+			return err
+		})
+	}
+	err = g.Wait()
+	if ctx.Err() != nil {
+		f.ProgressLine("interrupted: the drain goes on: escher nodes shows how far it is, escher node uncordon %s ends it", strings.Join(names, " "))
+	}
+	return err
 }
 
 // leftText says what is left, empty if nothing is.
@@ -137,11 +181,7 @@ func leftText(now drain.Left) string {
 
 // tellStaying prints which tasks of a node can run nowhere else, if they are moved, and which
 // reservations keep their grants there.
-func tellStaying(f *cmdutil.Factory, ctx context.Context, store controlplane.Store, node string, mode types.DrainMode) error {
-	stays, err := drain.WhatStays(ctx, store, node, mode)
-	if err != nil {
-		return err
-	}
+func tellStaying(f *cmdutil.Factory, node string, stays *drain.Staying) {
 	if len(stays.Tied) > 0 {
 		tied := make([]string, len(stays.Tied))
 		for i, t := range stays.Tied {
@@ -152,7 +192,6 @@ func tellStaying(f *cmdutil.Factory, ctx context.Context, store controlplane.Sto
 	if len(stays.Granted) > 0 {
 		f.ProgressLine("reservations keep what they were granted on %s: %s; escher unreserve gives one up", node, someOf(stays.Granted))
 	}
-	return nil
 }
 
 // someOf names the first five of a list.

@@ -3,13 +3,12 @@ package node
 import (
 	"context"
 	"fmt"
-	"slices"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/relabel"
 	"github.com/escher-sched/escher/types"
 )
@@ -97,7 +96,7 @@ func (l *labelFlags) label(ctx context.Context, f *cmdutil.Factory, args []strin
 		return err
 	}
 	for _, node := range names {
-		if err := labelOne(ctx, f, client.Store(), node, change); err != nil {
+		if err := labelOne(ctx, f, node, change); err != nil {
 			return err
 		}
 	}
@@ -105,17 +104,19 @@ func (l *labelFlags) label(ctx context.Context, f *cmdutil.Factory, args []strin
 }
 
 // labelOne changes the labels of one node, and tells what needs no change.
-func labelOne(ctx context.Context, f *cmdutil.Factory, store controlplane.Store, node string, change relabel.Change) error {
-	was, changed, err := relabel.Node(ctx, store, node, change)
-	if err != nil {
+func labelOne(ctx context.Context, f *cmdutil.Factory, node string, change relabel.Change) error {
+	body := map[string]any{"add": types.LabelMap(change.Add), "remove": change.Remove, "overwrite": change.Overwrite}
+	var done struct {
+		Changed bool
+		Lacked  []string
+	}
+	if err := f.Change(ctx, http.MethodPost, cmdutil.NodePath(node, "labels"), body, &done); err != nil {
 		return err
 	}
-	for _, key := range change.Remove {
-		if !slices.ContainsFunc(was, func(l types.Label) bool { return l.Name == key }) {
-			f.ProgressLine("node %s has no label %s", node, key)
-		}
+	for _, key := range done.Lacked {
+		f.ProgressLine("node %s has no label %s", node, key)
 	}
-	if !changed && len(change.Add) > 0 {
+	if !done.Changed && len(change.Add) > 0 {
 		f.ProgressLine("node %s has these labels already", node)
 	}
 	fmt.Fprintln(f.Out, node)

@@ -3,13 +3,15 @@ package node
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/controlplane/drain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -40,21 +42,16 @@ func newNodeRm(f *cmdutil.Factory) *cobra.Command {
 			if cmd.Flags().Changed("reason") && !dead {
 				return types.Errorf(types.Invalid, "reason: %q is of --dead alone, as nothing is left of a node that is forgotten: leave it out, or add --dead", reason)
 			}
-			client, err := f.Client(ctx)
+			reads, err := f.Client(ctx)
 			if err != nil {
 				return err
 			}
-			names, err := wholeNames(ctx, client, args)
+			names, err := wholeNames(ctx, reads, args)
 			if err != nil {
 				return err
 			}
 			for _, node := range names {
-				if dead {
-					if err := giveUp(f, ctx, client, node, reason); err != nil {
-						return err
-					}
-				}
-				if err := client.Forget(ctx, node); err != nil {
+				if err := forget(f, ctx, node, dead, reason); err != nil {
 					return err
 				}
 				fmt.Fprintln(f.Out, node)
@@ -79,13 +76,22 @@ func wholeNames(ctx context.Context, client *controlplane.Client, args []string)
 	return names, nil
 }
 
-// giveUp declares a node dead, and returns when nothing is bound to it any more.
-func giveUp(f *cmdutil.Factory, ctx context.Context, client *controlplane.Client, node, reason string) error {
+// forget deletes a node. It declares a dead one dead first, and waits until nothing is bound to it.
+func forget(f *cmdutil.Factory, ctx context.Context, node string, dead bool, reason string) error {
+	path := cmdutil.NodePath(node)
+	if !dead {
+		return f.Change(ctx, http.MethodDelete, path, nil, nil)
+	}
+	c, err := f.API(ctx)
+	if err != nil {
+		return err
+	}
 	said := false
-	err := drain.GiveUp(ctx, client, node, reason, func(now drain.Left) {
-		if left := now.Tasks[node]; !said && len(left) > 0 {
+	query := url.Values{"dead": {"true"}, "reason": {reason}}
+	_, err = client.Long[struct{}](ctx, c, http.MethodDelete, path+"?"+query.Encode(), "", nil, func(now left) {
+		if !said && len(now.Tasks) > 0 {
 			said = true
-			f.ProgressLine("given up on %s: %s: a server sees to it", node, someOf(left))
+			f.ProgressLine("given up on %s: %s: a server sees to it", node, someOf(now.Tasks))
 		}
 	})
 	if ctx.Err() != nil {

@@ -129,6 +129,9 @@ type logReader struct {
 }
 
 func (l *logFlags) run(ctx context.Context, f *cmdutil.Factory, name string) error {
+	if _, err := f.Etcd(ctx); err != nil {
+		return err
+	}
 	client, err := f.Client(ctx)
 	if err != nil {
 		return err

@@ -21,7 +21,6 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
-	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
 )
@@ -172,7 +171,7 @@ func newPoliciesRemove(f *cmdutil.Factory) *cobra.Command {
 					_, err = client.ResolveKind(ctx, controlplane.Policies, id)
 					return notWhole(id, err)
 				}
-				if err := builtin.New(client).Withdraw(ctx, id, force); err != nil {
+				if err := f.Withdraw(ctx, id, force); err != nil {
 					return err
 				}
 				fmt.Fprintln(f.Out, id)

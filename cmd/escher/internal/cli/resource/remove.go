@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -41,11 +42,9 @@ func NewRemoveResource(f *cmdutil.Factory) *cobra.Command {
 				if len(kvs) == 0 {
 					return noResource(name, client.Namespace())
 				}
-				where := controlplane.OnEvery()
-				if k, ok := controlplane.Parse(kvs[0].Key); ok && k.Where == types.ClusterWide {
-					where = controlplane.InCluster()
-				}
-				if _, err := client.SetResource(ctx, name, 0, where, controlplane.SetOptions{}); err != nil {
+				k, ok := controlplane.Parse(kvs[0].Key)
+				where := manifest.Where{Cluster: ok && k.Where == types.ClusterWide}
+				if err := f.RemoveResource(ctx, name, where); err != nil {
 					return err
 				}
 				fmt.Fprintln(f.Out, name)

@@ -70,7 +70,7 @@ func NewReserve(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := ahead.reserve(cmd, client, args[0], r); err != nil {
+			if err := ahead.reserve(cmd, f, client, args[0], r); err != nil {
 				return err
 			}
 			fmt.Fprintln(f.Out, args[0])

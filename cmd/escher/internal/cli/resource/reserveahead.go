@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/ahead"
 	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -29,15 +31,16 @@ func (a *reserveAhead) add(flags *pflag.FlagSet) {
 func (a *reserveAhead) given() bool { return a.at != "" || a.lasts != 0 }
 
 // reserve makes a reservation, at its time if one is given.
-func (a *reserveAhead) reserve(cmd *cobra.Command, client *controlplane.Client, id string, r types.Reservation) error {
+func (a *reserveAhead) reserve(cmd *cobra.Command, f *cmdutil.Factory, client *controlplane.Client, id string, r types.Reservation) error {
 	if !a.given() {
-		return client.Reserve(cmd.Context(), id, r)
+		body := tasksocket.Reserve{ID: id, Bundles: r.Bundles, Priority: r.Priority, Accumulate: r.Accumulate, Lost: r.Lost}
+		return f.Change(cmd.Context(), http.MethodPost, f.Path("reservations"), body, nil)
 	}
-	return a.declare(cmd, client, id, r.Bundles)
+	return a.declare(cmd, f, client, id, r.Bundles)
 }
 
 // declare declares the policy that makes the reservation.
-func (a *reserveAhead) declare(cmd *cobra.Command, client *controlplane.Client, id string, bundles []types.Bundle) error {
+func (a *reserveAhead) declare(cmd *cobra.Command, f *cmdutil.Factory, client *controlplane.Client, id string, bundles []types.Bundle) error {
 	switch {
 	case a.at == "":
 		return types.Errorf(types.Invalid, "for: %s is given without --at: say when it begins, or leave --for out", a.lasts)
@@ -68,7 +71,8 @@ func (a *reserveAhead) declare(cmd *cobra.Command, client *controlplane.Client, 
 	for _, b := range bundles {
 		p.Bundles = append(p.Bundles, manifest.BundleOf(b))
 	}
-	return builtin.New(client).Declare(cmd.Context(), id, p, "")
+	doc := map[string]any{"apiVersion": manifest.APIVersion, "kind": manifest.KindPolicy, "name": id, p.Kind(): p}
+	return f.Apply(cmd.Context(), doc)
 }
 
 // isAhead reports whether a policy makes the reservation of an id.

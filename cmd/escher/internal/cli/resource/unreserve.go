@@ -7,7 +7,6 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/esl/builtin"
 )
 
 // NewUnreserve returns the command that deletes a reservation.
@@ -26,7 +25,7 @@ func NewUnreserve(f *cmdutil.Factory) *cobra.Command {
 			}
 			for _, arg := range args {
 				if isAhead(cmd.Context(), client, arg) {
-					if err := builtin.New(client).Withdraw(cmd.Context(), arg, true); err != nil {
+					if err := f.Withdraw(cmd.Context(), arg, true); err != nil {
 						return err
 					}
 					fmt.Fprintln(f.Out, arg)
@@ -36,7 +35,7 @@ func NewUnreserve(f *cmdutil.Factory) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := client.Unreserve(cmd.Context(), id); err != nil {
+				if err := f.Unreserve(cmd.Context(), id); err != nil {
 					return err
 				}
 				fmt.Fprintln(f.Out, id)

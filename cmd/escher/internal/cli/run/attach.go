@@ -58,7 +58,7 @@ func attach(ctx context.Context, f *cmdutil.Factory, name string) error {
 	following, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer leave(nil)
 	done := context.AfterFunc(ctx, func() {
-		if !in.interrupt(following, cmdutil.Direct{Client: client}, t.ID) {
+		if !in.interrupt(following, f.Direct(client), t.ID) {
 			leave(context.Cause(ctx))
 		}
 	})

@@ -13,7 +13,6 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/supervise"
-	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -103,11 +102,11 @@ func deleteAll(ctx context.Context, f *cmdutil.Factory, client *controlplane.Cli
 		var err error
 		switch doc.Kind {
 		case manifest.KindPolicy:
-			err = withdraw(ctx, client, doc.Name())
+			err = withdraw(ctx, f, doc.Name())
 		case manifest.KindReservation:
-			err = client.Unreserve(ctx, doc.Name())
+			err = f.Unreserve(ctx, doc.Name())
 		case manifest.KindResource:
-			err = removeResource(ctx, client, doc.Resource)
+			err = removeResource(ctx, f, doc.Resource)
 		case manifest.KindNamespace:
 			f.Tell("namespace %s stays: to remove it: escher namespace rm %s", doc.Name(), doc.Name())
 			continue
@@ -131,11 +130,11 @@ const withdrawWithin = 10 * time.Second
 
 // withdraw withdraws a shared policy once no job refers to it. Precondition: jobs that were not
 // deleted do.
-func withdraw(ctx context.Context, client *controlplane.Client, id string) error {
+func withdraw(ctx context.Context, f *cmdutil.Factory, id string) error {
 	late, cancel := context.WithTimeout(ctx, withdrawWithin)
 	defer cancel()
 	for retry := controlplane.RetryPolicy(); ; {
-		err := builtin.New(client).Withdraw(ctx, id, false)
+		err := f.Withdraw(ctx, id, false)
 		if !types.Is(err, types.Precondition) || supervise.Pause(late, retry.NextBackOff()) != nil {
 			return err
 		}
@@ -143,13 +142,12 @@ func withdraw(ctx context.Context, client *controlplane.Client, id string) error
 }
 
 // removeResource removes a resource from where a file puts it.
-func removeResource(ctx context.Context, client *controlplane.Client, described *manifest.Resource) error {
-	r, err := described.Resource()
-	if err != nil {
-		return err
+func removeResource(ctx context.Context, f *cmdutil.Factory, described *manifest.Resource) error {
+	var where manifest.Where
+	if described.Where != nil {
+		where = *described.Where
 	}
-	_, err = client.SetResource(ctx, r.Name, 0, r.Where, controlplane.SetOptions{})
-	return err
+	return f.RemoveResource(ctx, described.Name, where)
 }
 
 // described returns the tasks and jobs with the names or ids that a file gives, ended ones too.

@@ -80,9 +80,6 @@ func Follow(f *cmdutil.Factory, ctx context.Context, tasks cmdutil.Tasks, ids []
 // follow is Follow for a task with an input or a terminal, or any tasks if in is nil.
 func follow(f *cmdutil.Factory, ctx context.Context, tasks cmdutil.Tasks, ids []string, in *interactive) (map[string]types.Status, error) {
 	direct, ok := tasks.(cmdutil.Direct)
-	if !ok && f.Served() {
-		return followServed(ctx, f, tasks, ids)
-	}
 	if !ok {
 		f.Tell("waiting for the end of %s: its output is not shown inside a task, but by escher logs outside", strings.Join(ids, ", "))
 		return tasks.Wait(ctx, controlplane.UntilEnded, ids...)

@@ -122,19 +122,6 @@ func parseTime(name, text string, now time.Time) (time.Time, error) {
 }
 
 func logs(ctx context.Context, f *cmdutil.Factory, names []string, flags logFlags) error {
-	if f.Served() {
-		if len(names) != 1 {
-			return f.OnlyDirectly("logs of several tasks")
-		}
-		for what, given := range map[string]bool{
-			"previous": flags.previous, "timestamps": flags.timestamps, "since": flags.since != "", "until": flags.until != "", "stdout, stderr": flags.stdout != flags.stderr,
-		} {
-			if given {
-				return f.OnlyDirectly(what)
-			}
-		}
-		return printLog(ctx, f, names[0], flags.attempt, flags.tail, flags.follow)
-	}
 	client, err := f.Client(ctx)
 	if err != nil {
 		if dir, bad := f.Dir(); bad == nil && types.Is(err, types.Unavailable) {
@@ -175,7 +162,7 @@ func (l *logFlags) tasks(ctx context.Context, f *cmdutil.Factory, client *contro
 	if l.labels.IsZero() {
 		return tasksNamed(ctx, client, names)
 	}
-	ids, err = cmdutil.Direct{Client: client}.Selected(ctx, l.labels.Selector, false)
+	ids, err = f.Direct(client).Selected(ctx, l.labels.Selector, false)
 	if err == nil && len(ids) == 0 {
 		l.labels.TellNone(f, "task")
 	}

@@ -88,7 +88,7 @@ func rerun(ctx context.Context, f *cmdutil.Factory, names []string, failed, deta
 	if len(l.subs) == 0 {
 		return types.Errorf(types.Precondition, "rerun: no task of %s has ended%s: there is nothing to run again", strings.Join(names, ", "), map[bool]string{true: " without success"}[failed])
 	}
-	tasks := cmdutil.Direct{Client: client}
+	tasks := f.Direct(client)
 	res, err := l.submit(ctx, tasks)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -103,11 +104,11 @@ func endedTargets(ctx context.Context, client *controlplane.Client) ([]cmdutil.N
 // stopFirst stops the tasks that have not ended, and waits until they have.
 func stopFirst(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, targets []cmdutil.Named) error {
 	flags := stopFlags{reason: "stopped by escher rm", wait: true}
-	ids, err := flags.stop(ctx, client, targets)
+	ids, err := flags.stop(ctx, f, client, targets)
 	if err != nil {
 		return err
 	}
-	return flags.waitFor(ctx, f, cmdutil.Direct{Client: client}, ids)
+	return flags.waitFor(ctx, f, f.Direct(client), ids)
 }
 
 // remove deletes targets. It checks all of them before it deletes the first.
@@ -123,9 +124,9 @@ func remove(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client
 	}
 	for _, t := range targets {
 		if t.Kind == controlplane.Jobs {
-			_, err = client.RemoveJob(ctx, t.ID)
+			err = f.Change(ctx, http.MethodDelete, f.Path("jobs", t.ID), nil, nil)
 		} else {
-			err = client.Remove(ctx, t.ID)
+			err = f.Change(ctx, http.MethodDelete, f.Path("tasks", t.ID), nil, nil)
 		}
 		if err != nil {
 			return err

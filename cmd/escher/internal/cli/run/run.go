@@ -107,11 +107,6 @@ func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launchin
 	if err != nil {
 		return l, err
 	}
-	for what, given := range map[string]bool{"binary": r.binary != "", "array": r.array != "", "workdir": r.spec.local != "", "interactive": r.spec.stdin || r.spec.tty} {
-		if err := f.OnlyDirectly(what); given && err != nil {
-			return l, err
-		}
-	}
 	if r.binary != "" {
 		if f.InTask() {
 			return l, types.Errorf(types.Precondition, "run: a task cannot make images: make one outside, with escher image make, and name it")
@@ -141,9 +136,6 @@ func (r *runFlags) launch(f *cmdutil.Factory, args []string, dash int) (launchin
 	}
 	for _, notice := range r.policies.Notices {
 		f.Tell("%s", notice)
-	}
-	if f.InTask() && r.indices != nil {
-		return l, errArrayInside()
 	}
 	if l.subs, err = r.submissions(f, command); err != nil {
 		return l, err

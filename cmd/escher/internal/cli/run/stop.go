@@ -3,14 +3,17 @@ package run
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
-	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/file"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
 )
@@ -84,7 +87,7 @@ func NewStop(f *cmdutil.Factory) *cobra.Command {
 			if flags.dry {
 				return list(f, targets)
 			}
-			ids, err := flags.stop(ctx, direct.Client, targets)
+			ids, err := flags.stop(ctx, f, direct.Client, targets)
 			if err != nil {
 				return err
 			}
@@ -148,12 +151,38 @@ func (s *stopFlags) waitFor(ctx context.Context, f *cmdutil.Factory, tasks cmdut
 	return err
 }
 
+// stopsAtOnce is how many tasks and jobs are stopped at once.
+const stopsAtOnce = 16
+
 // stop stops all tasks of targets that have not ended, and returns their ids.
-func (s *stopFlags) stop(ctx context.Context, client *controlplane.Client, targets []cmdutil.Named) ([]string, error) {
-	opts := controlplane.StopOptions{Reason: s.reason}
+func (s *stopFlags) stop(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, targets []cmdutil.Named) ([]string, error) {
+	body := tasksocket.Stop{Reason: s.reason}
 	if s.graced {
-		opts.Grace = s.grace
+		body.Grace = tasksocket.Duration(s.grace)
 	}
-	tasks, jobs := cmdutil.Divided(targets)
-	return library.Stop(ctx, client, tasks, jobs, opts)
+	tasks, err := cmdutil.TasksOf(ctx, client, targets)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, t := range tasks {
+		if !t.Phase().Ended() {
+			ids = append(ids, t.ID)
+		}
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(stopsAtOnce)
+	for _, t := range targets {
+		if t.Kind == controlplane.Tasks && !slices.Contains(ids, t.ID) {
+			continue
+		}
+		g.Go(func() error {
+			err := f.Change(gctx, http.MethodPost, f.Path(string(t.Kind), t.ID, "stop"), body, nil)
+			if types.Is(err, types.NotFound) {
+				return nil // it has gone meanwhile
+			}
+			return err
+		})
+	}
+	return ids, g.Wait()
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/apply"
-	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -97,10 +96,6 @@ func (s *submitFlags) submit(ctx context.Context, f *cmdutil.Factory, docs []man
 	if err != nil {
 		return err
 	}
-	d, err := apply.Submit(docs, time.Now())
-	if err != nil {
-		return err
-	}
 	tasks, err := f.Tasks(ctx)
 	if err != nil {
 		return err
@@ -109,62 +104,60 @@ func (s *submitFlags) submit(ctx context.Context, f *cmdutil.Factory, docs []man
 		return err
 	}
 	done := f.Progress("submitting")
-	err = expand(ctx, tasks, d)
-	if err == nil {
-		err = launchAll(ctx, tasks, d)
-	}
+	ids, launched, err := launchAll(ctx, f, tasks, docs)
 	done()
 	if err != nil {
 		return err
 	}
 	if s.attach {
-		return attached(ctx, f, tasks, d.Launched(), nil)
+		return attached(ctx, f, tasks, launched, nil)
 	}
-	for i := range d.Changes {
-		fmt.Fprintln(f.Out, d.Changes[i].ID)
-	}
-	return nil
-}
-
-// expand adds the requests of the policies of jobs. In a task, its agent does that.
-func expand(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) error {
-	if direct, ok := tasks.(cmdutil.Direct); ok {
-		return d.Expand(ctx, builtin.New(direct.Client))
-	}
-	for i := range d.Changes {
-		for _, s := range d.Changes[i].Submissions {
-			if s.Task.Count > 0 {
-				return errArrayInside()
-			}
-		}
+	for _, id := range ids {
+		fmt.Fprintln(f.Out, id)
 	}
 	return nil
 }
 
-// errArrayInside says that the requests of the task socket have no index.
-func errArrayInside() error {
-	return types.Errorf(types.Precondition, "array: a task cannot submit an array: submit it outside, or give a count")
+// launchAll launches documents: outside a task in one transaction if it fits, in a task one document after
+// the other. It returns the id of each, and those of all tasks.
+func launchAll(ctx context.Context, f *cmdutil.Factory, tasks cmdutil.Tasks, docs []manifest.Document) (ids, launched []string, err error) {
+	d, err := apply.Submit(docs, time.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.InTask() {
+		return launchInside(ctx, tasks, d)
+	}
+	text, err := manifest.Encode(docs)
+	if err != nil {
+		return nil, nil, err
+	}
+	var done struct {
+		Changes []apply.Change
+		Tasks   []string
+	}
+	err = f.SendDocuments(ctx, "submit", text, apply.Options{}, &done)
+	for i := range done.Changes {
+		ids = append(ids, done.Changes[i].ID)
+	}
+	return ids, done.Tasks, err
 }
 
-// launchAll launches a decision: outside a task in one transaction if it fits, in a task one
-// document after the other.
-func launchAll(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) error {
-	if direct, ok := tasks.(cmdutil.Direct); ok {
-		return d.Perform(ctx, direct.Client)
-	}
+// launchInside launches a decision from within a task.
+func launchInside(ctx context.Context, tasks cmdutil.Tasks, d *apply.Decision) (ids, launched []string, err error) {
 	for i := range d.Changes {
 		c := &d.Changes[i]
 		var l controlplane.Launched
-		var err error
 		if c.Kind == manifest.KindJob {
 			l, err = tasks.LaunchJob(ctx, controlplane.Job{Name: c.Name, Labels: c.Labels(), Tasks: c.Submissions}, c.Policies()...)
 		} else {
 			l, err = tasks.Launch(ctx, c.Submissions...)
 		}
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		c.Done(l)
+		ids = append(ids, c.ID)
 	}
-	return nil
+	return ids, d.Launched(), nil
 }

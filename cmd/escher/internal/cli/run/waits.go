@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
@@ -57,7 +55,7 @@ func (w *waits) run(ctx context.Context) {
 			continue
 		}
 		began := time.Now()
-		answers, err := reasons.WhyWait(ctx, w.client, time.Now(), howto.Say, id)
+		answers, err := w.f.WhyWait(ctx, w.client, time.Now(), id)
 		pause = max(askEvery, askShare*time.Since(began))
 		if err != nil || answers[0].Why == "" {
 			continue

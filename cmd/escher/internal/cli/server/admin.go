@@ -40,7 +40,7 @@ func newAdminRestored(f *cmdutil.Factory) *cobra.Command {
 		Long:  adminRestoredHelp,
 		Args:  cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := f.Store(cmd.Context())
+			store, err := f.Etcd(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
+	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
@@ -58,32 +60,43 @@ It does nothing if the key, or another one that the repair relies on, has change
 			if err := repair.validate(follow); err != nil {
 				return err
 			}
-			store, err := f.Store(cmd.Context())
+			if repair.key == "" && !follow {
+				return auditOnce(cmd.Context(), f)
+			}
+			store, err := f.Etcd(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if repair.key != "" {
 				return repair.repair(cmd.Context(), f, store)
 			}
-			if follow {
-				return followAudit(cmd.Context(), f, store)
-			}
-			done := f.Progress("checking all keys")
-			report, err := audit.Run(cmd.Context(), store, func(left []audit.Finding) {
-				done()
-				done = f.Progress(stillToDo(left))
-			})
-			done()
-			if err != nil {
-				return err
-			}
-			return printReport(f, report)
+			return followAudit(cmd.Context(), f, store)
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "check every revision until interrupted")
 	logs.Add(cmd.Flags())
 	repair.Add(cmd.Flags())
 	return cmd
+}
+
+// auditOnce checks the present state, and prints what it finds.
+func auditOnce(ctx context.Context, f *cmdutil.Factory) error {
+	done := f.Progress("checking all keys")
+	defer func() { done() }()
+	c, err := f.API(ctx)
+	if err != nil {
+		return err
+	}
+	type list struct{ Items []audit.Finding }
+	report, err := client.Long[audit.Report](ctx, c, http.MethodGet, "/v1/audit", "", nil, func(left list) {
+		done()
+		done = f.Progress(stillToDo(left.Items))
+	})
+	done()
+	if err != nil {
+		return err
+	}
+	return printReport(f, report)
 }
 
 // stillToDo says what the audit waits for.

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package server holds the commands for whole clusters: dev, server, admin, audit, bench.
 package server
 

@@ -9,10 +9,8 @@ import (
 
 	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -74,14 +72,12 @@ func NewDescribeOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Comman
 // described describes an object.
 func described(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, it cmdutil.Named, env bool) (shown, error) {
 	d := describing{f: f, client: client, env: env, now: time.Now()}
-	e, view, err := explain.Why(ctx, client.Store(), subject(it, client.Namespace()), d.now)
-	if err != nil {
+	var err error
+	d.why, d.view, err = f.Explain(ctx, client, it, d.now)
+	if err != nil && (it.Kind != controlplane.Nodes || !types.Is(err, types.Denied)) { // of a node, nothing of it is shown
 		return shown{}, err
 	}
-	d.view = view
-	if d.why, err = reasons.Explain(ctx, client, e, d.view, d.now, howto.Say); err != nil {
-		return shown{}, err
-	}
+	d.why.Closed = "" // escher why has it
 	v, err := d.describe(ctx, it)
 	if err != nil {
 		return shown{}, err

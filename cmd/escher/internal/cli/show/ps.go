@@ -10,9 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
@@ -54,9 +52,6 @@ func NewPs(f *cmdutil.Factory) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.limit < 0 {
 				return types.Errorf(types.Invalid, "limit: %d is negative: give how many to list, or 0 for all", flags.limit)
-			}
-			if f.Served() {
-				return flags.served(cmd.Context(), f, args)
 			}
 			client, err := f.Client(cmd.Context())
 			if err != nil {
@@ -129,7 +124,7 @@ func (p *psFlags) list(ctx context.Context, f *cmdutil.Factory, client *controlp
 	rows = p.newest(rows)
 	sortTasks(rows)
 	if f.Format != table.Name {
-		addReasons(ctx, client, rows, now)
+		addReasons(ctx, f, client, rows, now)
 		addGoneBy(ctx, f, client, rows, now)
 	}
 	if f.Format == table.Wide || f.Format.Encoded() {
@@ -156,7 +151,7 @@ const (
 
 // addReasons adds why tasks wait, in place of how their last attempts ended. Tasks of a job with equal
 // requests wait for the same. It leaves out what it cannot find out soon: escher why has it.
-func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow, now time.Time) {
+func addReasons(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, rows []TaskRow, now time.Time) {
 	waits := func(row *TaskRow) bool {
 		return row.Phase == types.Pending && row.Ending == "" && !row.waitsForRetry(now)
 	}
@@ -180,7 +175,7 @@ func addReasons(ctx context.Context, client *controlplane.Client, rows []TaskRow
 	}
 	ctx, cancel := context.WithTimeout(ctx, askedFor)
 	defer cancel()
-	answers, err := reasons.WhyWait(ctx, client, now, howto.Say, asked...)
+	answers, err := f.WhyWait(ctx, client, now, asked...)
 	if err != nil {
 		return
 	}

@@ -116,7 +116,7 @@ func TestPsOfVeryMany(t *testing.T) {
 	}
 	var out, errs strings.Builder
 	p := psFlags{limit: 10}
-	if err := p.list(t.Context(), &cmdutil.Factory{Outside: cmdutil.Outside{Out: &out, Err: &errs}}, client); err != nil {
+	if err := p.list(t.Context(), &cmdutil.Factory{Outside: cmdutil.Outside{Out: &out, Err: &errs, Getenv: func(string) string { return "" }}}, client); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

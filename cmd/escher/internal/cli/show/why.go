@@ -15,7 +15,6 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
-	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -44,9 +43,6 @@ func NewWhyOf(f *cmdutil.Factory, kinds ...controlplane.Kind) *cobra.Command {
 		Args:  cmdutil.Exactly("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			if f.Served() {
-				return whyServed(ctx, f, args)
-			}
 			client, err := f.Client(ctx)
 			if err != nil {
 				return err
@@ -88,16 +84,9 @@ func explained(ctx context.Context, f *cmdutil.Factory, client *controlplane.Cli
 	done := f.Progress("reading the cluster")
 	defer done()
 	now := time.Now()
-	e, view, err := explain.Why(ctx, client.Store(), subject(it, client.Namespace()), now)
-	var explained reasons.Explained
-	if err == nil {
-		explained, err = reasons.Explain(ctx, client, e, view, now, howto.Say)
-	}
-	if err == nil && (e.Cause == why.Stopping || e.Cause == why.Evicting) {
+	explained, view, err := f.Explain(ctx, client, it, now)
+	if err == nil && (explained.Cause == why.Stopping || explained.Cause == why.Evicting) {
 		addGone(ctx, f, client, view, &explained, now)
-	}
-	if err == nil && it.Kind != controlplane.Nodes {
-		explained.Closed, err = reasons.ClosedText(ctx, client, howto.Say)
 	}
 	return shown{explained, func(w io.Writer) error {
 		for _, line := range explained.Sentences(f.Format == table.Wide, howto.Say) {
@@ -116,13 +105,4 @@ func addGone(ctx context.Context, f *cmdutil.Factory, client *controlplane.Clien
 		note := types.Textf("It is killed in %s at the latest, at %s UTC.", why.InWords(at.Sub(now)), at.UTC().Format(time.TimeOnly))
 		e.Notes = append([]types.Text{note}, e.Notes...)
 	}
-}
-
-// subject returns the subject of an explanation.
-func subject(t cmdutil.Named, ns string) explain.Subject {
-	kind := map[controlplane.Kind]why.Kind{
-		controlplane.Tasks: why.KindTask, controlplane.Jobs: why.KindJob,
-		controlplane.Reservations: why.KindReservation, controlplane.Nodes: why.KindNode,
-	}[t.Kind]
-	return explain.Subject{Kind: kind, Namespace: ns, ID: t.ID}
 }

@@ -1,0 +1,90 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// EventStream is the media type of server-sent events.
+	EventStream = "text/event-stream"
+	// maxEvent bounds an event in bytes.
+	maxEvent = 64 << 20
+)
+
+// errCut is why an answer with events ended too early.
+var errCut = errors.New("the server ended the answer")
+
+// Follow sends a request that is answered with events, and calls each with every one until the answer ends,
+// or each returns an error. An event error ends it with that error. Unavailable: the answer broke off.
+func (c *Client) Follow(ctx context.Context, method, path, contentType string, body io.Reader, each func(event string, data []byte) error) error {
+	res, err := c.send(ctx, method, path, http.Header{"Content-Type": {contentType}, "Accept": {EventStream}}, body)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	err = Events(res.Body, each)
+	if _, ours := errors.AsType[*types.Error](err); err == nil || ours {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return types.Errorf(types.Unavailable, "ask %s: %w: try again", c.server, err)
+}
+
+// Events calls each with the events in a stream, until it ends, or each returns an error.
+func Events(from io.Reader, each func(event string, data []byte) error) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxEvent)
+	event := ""
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch {
+		case name == "event":
+			event = value
+		case name == "data" && event == "error":
+			return Problem([]byte(value))
+		case name == "data":
+			if err := each(event, []byte(value)); err != nil {
+				return err
+			}
+		}
+	}
+	return lines.Err()
+}
+
+// Long performs an operation that takes long: it calls tell with each step, and returns the result.
+func Long[T, E any](ctx context.Context, c *Client, method, path, contentType string, body io.Reader, tell func(E)) (out T, err error) {
+	done := false
+	err = c.Follow(ctx, method, path, contentType, body, func(event string, data []byte) error {
+		var err error
+		if event == "result" {
+			done, err = true, json.Unmarshal(data, &out)
+		} else {
+			var step E
+			if err = json.Unmarshal(data, &step); err == nil {
+				tell(step)
+			}
+		}
+		if err != nil {
+			return types.Errorf(types.Internal, "read the answer of %s: %w", c.server, err)
+		}
+		return nil
+	})
+	if err == nil && !done {
+		class := types.Unknown
+		if method == http.MethodGet {
+			class = types.Unavailable
+		}
+		err = types.Errorf(class, "ask %s: %w", c.server, errCut)
+	}
+	return out, err
+}
