@@ -3,8 +3,10 @@ package access
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
 )
@@ -64,8 +66,17 @@ type Caller struct {
 	May func(need rights.Need, ns string) error
 }
 
-// With returns a context of a request by a caller.
-func With(ctx context.Context, c Caller) context.Context { return context.WithValue(ctx, caller{}, c) }
+// With returns a context of a request by a caller. What it submits counts for its name, unless it
+// administers the machine of the server.
+func With(ctx context.Context, c Caller) context.Context {
+	if !c.Root {
+		_, name, _ := strings.Cut(c.Subject, ":")
+		ctx = submitter.With(ctx, submitter.Submitter{User: name, ForOthers: func(ns string) error {
+			return c.May(rights.Need{Verb: rights.Write, Kind: rights.Users}, ns)
+		}})
+	}
+	return context.WithValue(ctx, caller{}, c)
+}
 
 // From returns the caller of a request. Without one, in tests and tools, it has every right.
 func From(ctx context.Context) Caller {

@@ -16,6 +16,8 @@ import (
 	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/accounting"
+	"github.com/escher-sched/escher/controlplane/submitter"
+	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -67,6 +69,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	if cfg.Voice == nil {
 		cfg.Voice = action.Action.String
 	}
+	cfg.Store = submitter.Store{Store: cfg.Store, Payer: share.Payer}
 	s := &service{cfg: cfg}
 	mux := newGuard(cfg, func(pattern string) string { return operationOf(s.api.OpenAPI(), pattern) })
 	conf := huma.Config{

@@ -1,0 +1,171 @@
+package rest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/api/access"
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/esl"
+	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/rights"
+)
+
+// member gives a subject a role in a namespace, once the API knows it, and returns its token.
+func (g *guarded) member(subject string, role rights.Role, ns string, allow ...string) string {
+	g.t.Helper()
+	_, name, _ := strings.Cut(subject, ":")
+	token := g.token(subject)
+	r := types.Right{Subjects: []string{subject}, Role: role, Allow: allow, Namespaces: []string{ns}}
+	if err := g.manager.Grant(g.t.Context(), access.From(g.t.Context()), name+"-"+ns, r); err != nil {
+		g.t.Fatal(err)
+	}
+	g.await(func() bool { return g.status("GET", "/v1/namespaces/"+ns+"/tasks", "", token) == http.StatusOK })
+	return token
+}
+
+// ask sends a request with a token, and returns status and body of the answer.
+func (g *guarded) ask(method, path, body, token string) (int, string) {
+	g.t.Helper()
+	res := g.do(method, path, body, token)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// TestUserOfTask records who submits a task or a job, by each operation, and refuses to submit for others
+// without the right to.
+func TestUserOfTask(t *testing.T) {
+	g := newGuarded(t, time.Now)
+	tokens := map[string]string{
+		"alice": g.member("user:alice", rights.Member, "lab"), "gate": g.member("service:gate", rights.Member, "lab", "write users"), "olga": g.member("user:olga", rights.Administrator, "lab"),
+	}
+	client, err := controlplane.New(g.store, "lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := func(id, label string) string {
+		if label != "" {
+			label = fmt.Sprintf(`,"labels":{"user":%q}`, label)
+		}
+		return fmt.Sprintf(`{"id":%q,"spec":{"image":"x:1"}%s}`, id, label)
+	}
+	launches := []struct{ path, body string }{
+		{"tasks", `{"tasks":[TASK]}`},
+		{"tasks", `{"job":{"id":"j-ID"},"tasks":[TASK]}`},
+		{"tasks", `{"job":{"id":"p-ID","policies":[{"name":"apart"}]},"tasks":[TASK]}`},
+		{"transactions", `{"launch":[{"tasks":[TASK]}]}`},
+	}
+	for i, c := range []struct{ by, label, user string }{
+		{"alice", "", "alice"}, {"alice", "alice", "alice"}, {"alice", "bob", "-"}, {"gate", "", "gate"}, {"gate", "bob", "bob"}, {"olga", "bob", "bob"},
+	} {
+		for n, by := range launches {
+			id := fmt.Sprintf("t%d-%d", i, n)
+			body := strings.NewReplacer("TASK", task(id, c.label), "ID", id).Replace(by.body)
+			status, answer := g.ask("POST", "/v1/namespaces/lab/"+by.path, body, tokens[c.by])
+			got, err := client.Status(t.Context(), id)
+			switch {
+			case c.user == "-":
+				if status != http.StatusForbidden || !types.Is(err, types.NotFound) || !strings.Contains(answer, `labels.user: \"bob\" is another user: leave it out to submit it for alice`) {
+					t.Errorf("%+v by %s: %d %s, %v", c, by.path, status, answer, err)
+				}
+			case status != http.StatusOK || err != nil || got.Task.User != c.user:
+				t.Errorf("%+v by %s: %d %s; it is of %q, %v", c, by.path, status, answer, got.Task.User, err)
+			}
+		}
+	}
+	var job struct{ User string }
+	if _, text := g.ask("GET", "/v1/namespaces/lab/jobs/j-t0-1", "", tokens["alice"]); json.Unmarshal([]byte(text), &job) != nil || job.User != "alice" {
+		t.Errorf("the job: %s", text)
+	}
+	if _, err := client.Launch(t.Context(), controlplane.Submission{ID: "direct", Task: types.Task{Labels: []types.Label{{Name: "user", Value: "bob"}}}, Spec: &types.Spec{Image: "x:1"}}); err != nil {
+		t.Error(err) // root, and programs with etcd's certificate
+	}
+	for _, id := range []string{"direct", "t4-0", "t0-0"} {
+		if status, text := g.ask("POST", "/v1/namespaces/lab/tasks/"+id+"/stop", "{}", tokens["alice"]); status != http.StatusOK {
+			t.Errorf("a member stops %s: %d %s", id, status, text)
+		}
+	}
+	if got, err := client.Status(t.Context(), "t4-0"); err != nil || got.Task.User != "bob" || got.Task.Stop == nil {
+		t.Errorf("after the stop: %+v, %v", got.Task, err)
+	}
+}
+
+// TestAppliedUser applies a file: it launches for the caller, the same file of another one changes
+// nothing, and a label of another user is refused, also on what is there.
+func TestAppliedUser(t *testing.T) {
+	g := newGuarded(t, time.Now)
+	alice, ann := g.member("user:alice", rights.Member, "lab"), g.member("user:ann", rights.Member, "lab")
+	doc := "apiVersion: escher.dev/v1\nkind: Task\nname: a\nimage: x:1\n"
+	apply := func(doc, token, want string) {
+		t.Helper()
+		if _, text := g.ask("POST", "/v1/namespaces/lab/apply", doc, token); !strings.Contains(text, want) {
+			t.Errorf("%s: want %s", text, want)
+		}
+	}
+	apply(doc, alice, `"action":"launch"`)
+	apply(doc, ann, `"action":"unchanged"`)
+	apply(doc+"labels: {user: bob}\n", alice, `labels.user: \"bob\" is another user`)
+	apply(doc+"labels: {user: alice}\n", ann, `"action":"relabel"`)
+	apply(strings.Replace(doc, "name: a", "name: b\nlabels: {user: bob}", 1), ann, `labels.user: \"bob\" is another user`)
+	if _, text := g.ask("GET", "/v1/namespaces/lab/tasks", "", ann); strings.Count(text, `"user":"alice"`) != 2 || strings.Contains(text, "bob") {
+		t.Errorf("the task: %s", text)
+	}
+}
+
+// TestShareOfUser takes the user of a share from the identity, and refuses to charge another one: by a
+// use, by a request of its pool, or by a reservation of that.
+func TestShareOfUser(t *testing.T) {
+	g := newGuarded(t, time.Now)
+	alice, gate := g.member("user:alice", rights.Member, "lab"), g.member("service:gate", rights.Member, "lab", "write users")
+	policy := "apiVersion: escher.dev/v1\nkind: Policy\nname: shares\nfair-share: {of: {vision: {anyone: 1}, bob: {}}, anyone: 1, over: [cpu]}\n"
+	if status, text := g.ask("POST", "/v1/namespaces/lab/apply", policy, alice); status != http.StatusOK {
+		t.Fatal(text)
+	}
+	client, err := controlplane.New(g.store, "lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct{ token, as, want string }{
+		{alice, "", "alice"}, {alice, "vision", "vision/alice"}, {alice, "vision/alice", "vision/alice"}, {alice, "alice", "alice"},
+		{alice, "bob", `as: \"bob\" is another user`}, {alice, "vision/bob", `as: \"vision/bob\" is another user`}, {gate, "vision/bob", "vision/bob"}, {gate, "vision", "vision/gate"},
+	} {
+		job := fmt.Sprintf("j%d", i)
+		body := fmt.Sprintf(`{"job":{"id":%q,"policies":[{"name":"use","with":{"name":"shares","as":%q}}]},"tasks":[{"requests":{"cpu":"1"},"spec":{"image":"x:1"}}]}`, job, c.as)
+		status, text := g.ask("POST", "/v1/namespaces/lab/tasks", body, c.token)
+		if strings.HasPrefix(c.want, "as:") {
+			if status != http.StatusForbidden || !strings.Contains(text, strings.Replace(c.want, "vision/bob", "bob", 1)) {
+				t.Errorf("%+v: %d %s", c, status, text)
+			}
+			continue
+		}
+		stored, _, err := client.Policies(t.Context(), job)
+		if err != nil {
+			t.Errorf("%+v: %d %s, %v", c, status, text, err)
+			continue
+		}
+		if use, _ := esl.UseOf(stored.Policies[0]); use.As != c.want {
+			t.Errorf("%+v: %+v", c, use)
+		}
+	}
+	for path, body := range map[string]string{
+		"tasks":        `{"tasks":[{"requests":{"POOL":"1"},"spec":{"image":"x:1"}}]}`,
+		"transactions": `{"launch":[{"tasks":[{"alternatives":[{"requests":{"POOL":"1"}}],"spec":{"image":"x:1"}}]}]}`,
+		"reservations": `{"id":"r-POOL","bundles":[{"requests":{"POOL":"1"}}]}`,
+	} {
+		for user, want := range map[string]int{"bob": http.StatusForbidden, "alice": http.StatusOK} {
+			pool := "shares.fair-share." + user + ".cpu"
+			if status, text := g.ask("POST", "/v1/namespaces/lab/"+path, strings.ReplaceAll(body, "POOL", pool), alice); status != want || want != 200 && !strings.Contains(text, "requests."+pool+`: \"bob\" is another user`) {
+				t.Errorf("%s of %s: %d %s", path, pool, status, text)
+			}
+		}
+	}
+}
