@@ -478,17 +478,6 @@ func (j *Job) fields(w *wire.Pass) {
 	wire.Text(w, 13, &j.User)
 }
 
-// Quota makes requests of Resource draw on Pool, a cluster-wide resource.
-type Quota struct {
-	Resource ResourceID
-	Pool     ResourceID
-}
-
-func (q *Quota) fields(w *wire.Pass) {
-	wire.Text(w, 2, &q.Resource)
-	wire.Text(w, 3, &q.Pool)
-}
-
 // Session is the value that an application keeps on its lease. It owns objects that must not
 // outlive the application.
 type Session struct {

@@ -7,6 +7,7 @@ import (
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
@@ -47,6 +48,7 @@ func (s *service) namespaces() {
 			if b.Name != "" && b.Name != in.Namespace {
 				return out, types.Errorf(types.Invalid, "name: %q is not %s, whose settings are set: leave it out", types.Cut(b.Name, types.MaxName), in.Namespace)
 			}
+			b.Namespace.Name = in.Namespace
 			want, err := b.Settings()
 			if err != nil {
 				return out, err
@@ -55,7 +57,7 @@ func (s *service) namespaces() {
 			if err != nil {
 				return out, err
 			}
-			return out, client.SetNamespace(ctx, in.Namespace, func(is *types.Namespace) error {
+			return out, quotas.Set(ctx, client, in.Namespace, func(is *types.Namespace) error {
 				want.Extra = is.Extra
 				*is = want
 				return nil
@@ -65,7 +67,7 @@ func (s *service) namespaces() {
 		func(ctx context.Context, in *InNamespace) (out tasksocket.Committed, err error) {
 			client, err := s.client(in.Namespace)
 			if err == nil {
-				err = client.RemoveNamespace(ctx, in.Namespace)
+				err = quotas.Remove(ctx, client, in.Namespace)
 			}
 			return out, err
 		})

@@ -22,10 +22,10 @@ func (g *guarded) member(subject string, role rights.Role, ns string, allow ...s
 	_, name, _ := strings.Cut(subject, ":")
 	token := g.token(subject)
 	r := types.Right{Subjects: []string{subject}, Role: role, Allow: allow, Namespaces: []string{ns}}
-	if err := g.manager.Grant(g.t.Context(), access.From(g.t.Context()), name+"-"+ns, r); err != nil {
+	if err := g.manager.Grant(g.t.Context(), access.From(g.t.Context()), name+"-"+strings.Replace(ns, "*", "all", 1), r); err != nil {
 		g.t.Fatal(err)
 	}
-	g.await(func() bool { return g.status("GET", "/v1/namespaces/"+ns+"/tasks", "", token) == http.StatusOK })
+	g.await(func() bool { return g.status("GET", "/v1/namespaces/"+strings.Replace(ns, "*", "all", 1)+"/tasks", "", token) == http.StatusOK })
 	return token
 }
 
@@ -167,5 +167,75 @@ func TestShareOfUser(t *testing.T) {
 				t.Errorf("%s of %s: %d %s", path, pool, status, text)
 			}
 		}
+	}
+}
+
+// TestCeiling refuses a priority above that of the namespace, by each operation that submits.
+func TestCeiling(t *testing.T) {
+	g := newGuarded(t, time.Now)
+	alice := g.member("user:alice", rights.Member, "lab")
+	client, err := controlplane.New(g.store, "lab")
+	if err == nil {
+		err = client.SetNamespace(t.Context(), "lab", func(n *types.Namespace) error {
+			n.Budget = &types.Budget{Priority: &types.Ceiling{Max: 10}}
+			return nil
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const doc = "apiVersion: escher.dev/v1\nkind: "
+	for i, c := range []struct{ path, body string }{
+		{"tasks", `{"tasks":[{"priority":PRIORITY,"spec":{"image":"x:1"}}]}`},
+		{"tasks", `{"job":{"name":"j"},"tasks":[{"priority":PRIORITY,"spec":{"image":"x:1"}}]}`},
+		{"tasks", `{"job":{"name":"p","policies":[{"name":"apart"}]},"tasks":[{"priority":PRIORITY,"spec":{"image":"x:1"}}]}`},
+		{"transactions", `{"launch":[{"tasks":[{"priority":PRIORITY,"spec":{"image":"x:1"}}]}]}`},
+		{"transactions", `{"launch":[{"job":{"name":"k"},"tasks":[{"priority":PRIORITY,"spec":{"image":"x:1"}}]}]}`},
+		{"transactions", `{"reserve":[{"id":"t-PRIORITY","priority":PRIORITY,"bundles":[{"requests":{"cpu":"1"}}]}]}`},
+		{"reservations", `{"id":"r-PRIORITY","priority":PRIORITY,"bundles":[{"requests":{"cpu":"1"}}]}`},
+		{"apply", doc + "Task\nname: a-PRIORITY\nimage: x:1\npriority: PRIORITY\n"},
+		{"apply", doc + "Job\nname: b-PRIORITY\ncount: 2\ntemplate: {image: \"x:1\", priority: PRIORITY}\n"},
+		{"apply", doc + "Job\nname: c-PRIORITY\ngang: {}\ncount: 2\ntemplate: {image: \"x:1\", priority: PRIORITY, requests: {cpu: 1}}\n"},
+		{"apply", doc + "Reservation\nname: d-PRIORITY\npriority: PRIORITY\nbundles: [{requests: {cpu: 1}}]\n"},
+	} {
+		send := func(priority string) (int, string) {
+			return g.ask("POST", "/v1/namespaces/lab/"+c.path, strings.ReplaceAll(c.body, "PRIORITY", priority), alice)
+		}
+		if status, text := send("10"); status != http.StatusOK {
+			t.Errorf("%d: at the ceiling: %d %s", i, status, text)
+		}
+		if status, text := send("11"); status != http.StatusPreconditionFailed || !strings.Contains(text, "11 is above 10, the highest of namespace lab") {
+			t.Errorf("%d: above it: %d %s", i, status, text)
+		}
+	}
+}
+
+// TestQuota sets what the tasks of a namespace may request together, as an amount, by both operations.
+func TestQuota(t *testing.T) {
+	g := newGuarded(t, time.Now)
+	olga, ada := g.member("user:olga", rights.Administrator, "*"), g.member("user:ada", rights.Administrator, "lab")
+	const file = "apiVersion: escher.dev/v1\nkind: Namespace\nname: lab\nquotas: {gpu: 8, memory: 1Gi}\n"
+	for i, c := range []struct {
+		token, method, path, body string
+		want                      int
+	}{
+		{ada, "PUT", "lab", `{"quotas":{"gpu":"99"}}`, http.StatusForbidden},
+		{ada, "POST", "lab/apply", file, http.StatusForbidden},
+		{ada, "POST", "quotas/resources", `{"name":"lab.gpu","capacity":"99","where":{"cluster":true}}`, http.StatusForbidden},
+		{olga, "PUT", "lab", `{"quotas":{"gpu":"16","cpu":"admin:cpus"}}`, http.StatusOK},
+		{olga, "PUT", "lab", `{"quotas":{"gpu":"quotas:web.gpu"}}`, http.StatusBadRequest},
+	} {
+		if status, text := g.ask(c.method, "/v1/namespaces/"+c.path, c.body, c.token); status != c.want {
+			t.Errorf("%d: %d %s, want %d", i, status, text, c.want)
+		}
+	}
+	if _, text := g.ask("GET", "/v1/namespaces/lab", "", ada); !strings.Contains(text, `"quotas":{"cpu":"admin:cpus","gpu":"16"}`) {
+		t.Error(text)
+	}
+	if _, text := g.ask("POST", "/v1/namespaces/lab/apply", file, olga); !strings.Contains(text, "quotas.gpu: 16 → 8") {
+		t.Error(text)
+	}
+	if _, text := g.ask("GET", "/v1/namespaces/quotas/resources", "", olga); !strings.Contains(text, `"name":"lab.gpu"`) || strings.Count(text, `"name"`) != 2 {
+		t.Error(text)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/controlplane/server"
 	"github.com/escher-sched/escher/types"
 )
@@ -60,10 +61,11 @@ func newNamespaceCreate(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			var n types.Namespace
+			flags.namespace = args[0]
 			if err := flags.apply(&n); err != nil {
 				return err
 			}
-			if err := client.CreateNamespace(cmd.Context(), args[0], n); err != nil {
+			if err := quotas.Create(cmd.Context(), client, args[0], n); err != nil {
 				return err
 			}
 			fmt.Fprintln(f.Out, args[0])
@@ -92,7 +94,8 @@ func newNamespaceSet(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := client.SetNamespace(cmd.Context(), args[0], flags.apply); err != nil {
+			flags.namespace = args[0]
+			if err := quotas.Set(cmd.Context(), client, args[0], flags.apply); err != nil {
 				return err
 			}
 			fmt.Fprintln(f.Out, args[0])
@@ -118,7 +121,7 @@ func newNamespaceRm(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			for _, name := range args {
-				if err := client.RemoveNamespace(cmd.Context(), name); err != nil {
+				if err := quotas.Remove(cmd.Context(), client, name); err != nil {
 					return err
 				}
 				fmt.Fprintln(f.Out, name)
@@ -242,7 +245,7 @@ func newNamespaceRow(n *controlplane.Namespace) namespaceRow {
 		row.Defaults = append(row.Defaults, render.NeedsText(types.Requests{r}, nil))
 	}
 	for _, q := range n.Quotas {
-		row.Quotas = append(row.Quotas, string(q.Resource)+"="+string(q.Pool))
+		row.Quotas = append(row.Quotas, string(q.Resource)+"="+quotas.Text(q))
 	}
 	return row
 }
