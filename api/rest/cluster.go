@@ -106,7 +106,11 @@ func (s *service) explain(path, id, summary, tag string, kind why.Kind, stored c
 		if err != nil {
 			return reasons.Explained{}, err
 		}
-		return reasons.Explain(ctx, client, e, view, now, s.cfg.Voice)
+		x, err := reasons.Explain(ctx, client, e, view, now, s.cfg.Voice)
+		if err != nil {
+			return x, err
+		}
+		return hide(ctx, ns, view, x)
 	}
 	if stored == controlplane.Nodes {
 		add(s, op, func(ctx context.Context, in *struct {

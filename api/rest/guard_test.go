@@ -35,7 +35,12 @@ type guarded struct {
 
 func newGuarded(t *testing.T, now func() time.Time) *guarded {
 	t.Helper()
-	store := memstore.New()
+	return guardedOver(t, memstore.New(), now)
+}
+
+// guardedOver returns an API with access control, over a store.
+func guardedOver(t *testing.T, store controlplane.Store, now func() time.Time) *guarded {
+	t.Helper()
 	a := access.New(store, time.Now, zap.NewNop())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -25,7 +25,9 @@ func (g *guarded) member(subject string, role rights.Role, ns string, allow ...s
 	if err := g.manager.Grant(g.t.Context(), access.From(g.t.Context()), name+"-"+strings.Replace(ns, "*", "all", 1), r); err != nil {
 		g.t.Fatal(err)
 	}
-	g.await(func() bool { return g.status("GET", "/v1/namespaces/"+strings.Replace(ns, "*", "all", 1)+"/tasks", "", token) == http.StatusOK })
+	g.await(func() bool {
+		return g.status("GET", "/v1/namespaces/"+strings.Replace(ns, "*", "all", 1)+"/tasks", "", token) == http.StatusOK
+	})
 	return token
 }
 
