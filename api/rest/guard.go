@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/escher-sched/escher/api/access"
+	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -36,6 +38,9 @@ const (
 	requestRate  = 500
 	requestBurst = 1000
 	requestsOpen = 256
+	// refusalRate and refusalBurst bound the refused requests of a subject that are recorded.
+	refusalRate  = 1
+	refusalBurst = 20
 	// maxGauges bounds the subjects whose use is remembered.
 	maxGauges = 10_000
 )
@@ -59,6 +64,8 @@ var errTooMany = errors.New("it sends too many requests")
 type gauge struct {
 	rate *rate.Limiter
 	open int
+	// refusals bounds the refused requests that are recorded.
+	refusals *rate.Limiter
 }
 
 // newGuard returns a guard. operations returns the operation of a pattern of the mux.
@@ -90,6 +97,7 @@ func (g *guard) HandleFunc(pattern string, handle func(http.ResponseWriter, *htt
 func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, handle http.HandlerFunc) error {
 	id, err := g.cfg.Identify(r)
 	if err != nil {
+		g.refused(&note{Request: accounting.Request{Operation: g.operations(pattern)}}, err)
 		return err
 	}
 	row, known := g.rows[g.operations(pattern)]
@@ -102,6 +110,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 			return err
 		}
 	}
+	n := noteOf(id, row, ns, r)
 	if row.InCluster {
 		ns = ""
 	}
@@ -112,10 +121,15 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 	defer leave()
 	ctx, end, err := g.cfg.Authority.Hold(r.Context(), id, row.Needs, ns)
 	if err != nil {
+		g.refused(n, err)
 		return err
 	}
 	defer end()
-	handle(w, r.WithContext(ctx))
+	defer g.done(n)
+	if n.enters {
+		g.note(n.Request) // it may last for days
+	}
+	handle(w, r.WithContext(context.WithValue(ctx, noteKey{}, n)))
 	return nil
 }
 
@@ -124,18 +138,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 func (g *guard) enter(subject string) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	x := g.gauges[subject]
-	if x == nil {
-		if len(g.gauges) >= maxGauges {
-			for s, old := range g.gauges {
-				if old.open == 0 {
-					delete(g.gauges, s)
-				}
-			}
-		}
-		x = &gauge{rate: rate.NewLimiter(requestRate, requestBurst)}
-		g.gauges[subject] = x
-	}
+	x := g.gauge(subject)
 	if x.open >= requestsOpen || !x.rate.AllowN(g.cfg.Now(), 1) {
 		return nil, types.Errorf(types.Unavailable, "%s: %w: at most %d a second, and %d at once: wait a little", subject, errTooMany, requestRate, requestsOpen)
 	}
@@ -145,6 +148,57 @@ func (g *guard) enter(subject string) (leave func(), err error) {
 		defer g.mu.Unlock()
 		x.open--
 	}, nil
+}
+
+// gauge returns the use by a subject. The caller holds the lock.
+func (g *guard) gauge(subject string) *gauge {
+	x := g.gauges[subject]
+	if x == nil {
+		if len(g.gauges) >= maxGauges {
+			for s, old := range g.gauges {
+				if old.open == 0 {
+					delete(g.gauges, s)
+				}
+			}
+		}
+		x = &gauge{rate: rate.NewLimiter(requestRate, requestBurst), refusals: rate.NewLimiter(refusalRate, refusalBurst)}
+		g.gauges[subject] = x
+	}
+	return x
+}
+
+// done records a request that has ended, if it changed something or was refused.
+func (g *guard) done(n *note) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.Refused != "" && n.Revision == 0:
+		g.noteRefusal(n.Request)
+	case n.Revision != 0 || n.changes && !n.failed:
+		g.note(n.Request)
+	}
+}
+
+// refused records a request that was not let through.
+func (g *guard) refused(n *note, err error) {
+	n.Refused = err.Error()
+	g.noteRefusal(n.Request)
+}
+
+// noteRefusal records a refused request, unless its sender has too many.
+func (g *guard) noteRefusal(q accounting.Request) {
+	g.mu.Lock()
+	ok := g.gauge(q.Subject).refusals.AllowN(g.cfg.Now(), 1)
+	g.mu.Unlock()
+	if ok {
+		g.note(q)
+	}
+}
+
+// note records a request.
+func (g *guard) note(q accounting.Request) {
+	q.At = g.cfg.Now().UnixNano()
+	g.cfg.History.Note(q)
 }
 
 // refuseCaller answers a request that is not let through. A sender without an identity gets status 401,

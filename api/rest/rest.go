@@ -69,7 +69,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	if cfg.Voice == nil {
 		cfg.Voice = action.Action.String
 	}
-	cfg.Store = submitter.Store{Store: cfg.Store, Payer: share.Payer}
+	cfg.Store = submitter.Store{Store: cfg.Store, Payer: share.Payer, Committed: noteCommit}
 	s := &service{cfg: cfg}
 	mux := newGuard(cfg, func(pattern string) string { return operationOf(s.api.OpenAPI(), pattern) })
 	conf := huma.Config{
@@ -161,6 +161,7 @@ func register[I, T any](s *service, op huma.Operation, do func(ctx context.Conte
 
 // failed returns the problem of an error, and logs a defect.
 func (s *service) failed(ctx context.Context, path string, err error) *Problem {
+	noteFailure(ctx, err)
 	if types.Is(err, types.Internal) && ctx.Err() == nil {
 		s.cfg.Log.Error("request failed", zap.String("path", path), zap.Error(err))
 	}

@@ -51,6 +51,8 @@ type Store struct {
 	// Payer returns the user whose share a resource is part of; empty if it is part of none. nil means
 	// that there are no shares.
 	Payer func(resource string) string
+	// Committed is called after each committed transaction; nil means that it is not.
+	Committed func(ctx context.Context, txn controlplane.Txn, revision int64)
 }
 
 // Scan reads a range as the store below does.
@@ -66,7 +68,11 @@ func (s Store) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.R
 			return controlplane.Result{}, err
 		}
 	}
-	return s.Store.Commit(ctx, txn)
+	res, err := s.Store.Commit(ctx, txn)
+	if err == nil && res.Committed && s.Committed != nil {
+		s.Committed(ctx, txn, res.Revision)
+	}
+	return res, err
 }
 
 // recorded returns the operations of a transaction, with the user in new tasks and jobs.

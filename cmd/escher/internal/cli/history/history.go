@@ -1,4 +1,4 @@
-// Package history holds the commands about ended tasks: history and usage.
+// Package history holds the commands about what servers have recorded: history, usage and log.
 package history
 
 import (
