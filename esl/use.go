@@ -156,6 +156,17 @@ func charged(by submitter.Submitter, ns string, policies []Policy, shared map[st
 	return out, nil
 }
 
+// Charged returns the use with the user of a stored use of the same policy, which the submission filled
+// in, unless it names one itself.
+func (u Use) Charged(stored []types.Policy) Use {
+	for _, p := range stored {
+		if is, ok := UseOf(p); ok && is.Name == u.Name && (u.As == "" || strings.HasPrefix(is.As, u.As+"/")) {
+			u.As = is.As
+		}
+	}
+	return u
+}
+
 // resolved returns policies with the kinds of the shared policies that they use.
 func resolved(policies []Policy, shared map[string]Policy) []Policy {
 	out := make([]Policy, len(policies))

@@ -158,6 +158,16 @@ func TestShareOfUser(t *testing.T) {
 			t.Errorf("%+v: %+v", c, use)
 		}
 	}
+	// A file that leaves the user out differs in nothing from the job that is there.
+	job := "apiVersion: escher.dev/v1\nkind: Job\nname: web\ncount: 2\nshare: shares/vision\ntemplate: {image: \"x:1\", requests: {cpu: 1}}\n"
+	for _, c := range []struct{ path, doc, want string }{
+		{"apply", job, `"action":"launch"`}, {"apply", job, `"action":"unchanged"`}, {"plan", strings.Replace(job, "count: 2", "count: 3", 1), `"differences":["tasks: 2 → 3"]`},
+		{"plan", strings.Replace(job, "shares/vision", "shares/bob", 1), `\"bob\" is another user`},
+	} {
+		if _, text := g.ask("POST", "/v1/namespaces/lab/"+c.path, c.doc, alice); !strings.Contains(text, c.want) {
+			t.Errorf("%s %s: %s", c.path, c.want, text)
+		}
+	}
 	for path, body := range map[string]string{
 		"tasks":        `{"tasks":[{"requests":{"POOL":"1"},"spec":{"image":"x:1"}}]}`,
 		"transactions": `{"launch":[{"tasks":[{"alternatives":[{"requests":{"POOL":"1"}}],"spec":{"image":"x:1"}}]}]}`,
@@ -232,6 +242,9 @@ func TestQuota(t *testing.T) {
 		}
 	}
 	if _, text := g.ask("GET", "/v1/namespaces/lab", "", ada); !strings.Contains(text, `"quotas":{"cpu":"admin:cpus","gpu":"16"}`) {
+		t.Error(text)
+	}
+	if _, text := g.ask("GET", "/v1/namespaces/quotas/resources", "", olga); !strings.Contains(text, `"name":"lab.gpu"`) || !strings.Contains(text, `"16"`) {
 		t.Error(text)
 	}
 	if _, text := g.ask("POST", "/v1/namespaces/lab/apply", file, olga); !strings.Contains(text, "quotas.gpu: 16 → 8") {
