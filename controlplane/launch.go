@@ -430,7 +430,7 @@ func (e *launch) acceptTask(ctx context.Context, s Store, k Key) error {
 			continue
 		}
 		same := *mine.task
-		if same.Submitted = t.Submitted; t.Count == 0 { // an older client began the launch
+		if same.Submitted, same.User = t.Submitted, t.User; t.Count == 0 { // an older client began the launch
 			same.Index, same.Count = 0, 0
 		}
 		if types.Same(kv.Value, &same) {

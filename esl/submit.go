@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/ids"
+	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -136,6 +137,9 @@ func (c *Client) group(ctx context.Context, job controlplane.Job, batch Batch, p
 	}
 	shared, reads, err := c.shared(ctx, batch.Declared, policies)
 	if err != nil {
+		return nil, err
+	}
+	if policies, err = charged(submitter.From(ctx), c.Namespace(), policies, shared); err != nil {
 		return nil, err
 	}
 	if err := c.follows(ctx, batch.Names, policies); err != nil {

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
 )
@@ -124,6 +126,45 @@ func (u Use) Why(s *State, task string) why.Reason {
 		return p.Why(shared, task)
 	}
 	return why.Reason{}
+}
+
+// perUser is a Shared policy that counts what each user takes.
+type perUser interface {
+	// AsUser returns the path of a user of a team. A path that names a user already is returned as it is.
+	AsUser(path, user string) string
+}
+
+// charged returns policies whose uses count for the submitter. A use for another user needs a right.
+// Denied: the submitter lacks it.
+func charged(by submitter.Submitter, ns string, policies []Policy, shared map[string]Policy) ([]Policy, error) {
+	if by.User == "" {
+		return policies, nil
+	}
+	out := slices.Clone(policies)
+	for i, p := range out {
+		u, ok := p.(Use)
+		per, counts := shared[u.Name].(perUser)
+		if !ok || !counts {
+			continue
+		}
+		u.As = per.AsUser(u.As, by.User)
+		out[i] = u
+		if err := by.Act("as", ns, u.As[strings.LastIndexByte(u.As, '/')+1:], "leave the last part out"); err != nil {
+			return nil, types.Errorf(types.Denied, "policies[%d] (%s): %w", i, p.Kind(), err)
+		}
+	}
+	return out, nil
+}
+
+// Charged returns the use with the user of a stored use of the same policy, which the submission filled
+// in, unless it names one itself.
+func (u Use) Charged(stored []types.Policy) Use {
+	for _, p := range stored {
+		if is, ok := UseOf(p); ok && is.Name == u.Name && (u.As == "" || strings.HasPrefix(is.As, u.As+"/")) {
+			u.As = is.As
+		}
+	}
+	return u
 }
 
 // resolved returns policies with the kinds of the shared policies that they use.

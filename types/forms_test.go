@@ -105,8 +105,8 @@ func TestNamespacesOfTasks(t *testing.T) {
 	if set.Keys != 1 || set.Bytes != DefaultBytes || set.Priority.Max != 0 || !set.NoAccumulate {
 		t.Errorf("%+v", set)
 	}
-	refusal(t, (&Namespace{Requests: Requests{{"a b:slots", 1}, {"admin:s/x", 1}, {"slots", 0}}, Quotas: []Quota{{"cpu", "admin:"}}, Pids: -1, Budget: &Budget{Priority: &Ceiling{MaxPriority + 1}}}).Validate(),
-		"requests.a b:slots: ", "requests.admin:s/x: ", "requests.slots: 0 is not positive", "quotas[0].pool: is empty", "pids: -1", "budget.priority: ")
+	refusal(t, (&Namespace{Requests: Requests{{"a b:slots", 1}, {"admin:s/x", 1}, {"slots", 0}}, Quotas: []Quota{{"cpu", "admin:", -1}}, Pids: -1, Budget: &Budget{Priority: &Ceiling{MaxPriority + 1}}}).Validate(),
+		"requests.a b:slots: ", "requests.admin:s/x: ", "requests.slots: 0 is not positive", "quotas[0].pool: is empty", "quotas[0].amount: -1", "pids: -1", "budget.priority: ")
 }
 
 // TestDefaultsOfNamespaces checks which resources may have a default.

@@ -34,6 +34,20 @@ func (n *Namespace) fields(w *wire.Pass) {
 	wire.Integer(w, 6, &n.Pids)
 }
 
+// Quota makes requests of Resource draw on Pool, a cluster-wide resource.
+type Quota struct {
+	Resource ResourceID
+	Pool     ResourceID
+	// Amount is the capacity of the pool, if an administrator gave the quota as an amount.
+	Amount Quantity
+}
+
+func (q *Quota) fields(w *wire.Pass) {
+	wire.Text(w, 2, &q.Resource)
+	wire.Text(w, 3, &q.Pool)
+	wire.Integer(w, 4, &q.Amount)
+}
+
 // Missing returns the defaults that apply to a task with these requests. n may be nil.
 func (n *Namespace) Missing(requests Requests) Requests {
 	if n == nil || len(n.Defaults) == 0 || slices.ContainsFunc(requests, func(r Request) bool { return strings.Contains(r.Name, "@") }) {
@@ -107,6 +121,7 @@ func (n *Namespace) Validate() error {
 	if p.count("quotas", len(n.Quotas), MaxQuotas) {
 		for i, q := range n.Quotas {
 			p.add(q.Resource.validate(index("quotas", i)+".resource"), q.Pool.validate(index("quotas", i)+".pool"))
+			within(&p, index("quotas", i)+".amount", q.Amount, 0, MaxQuantity)
 		}
 	}
 	if p.count("defaults", len(n.Defaults), len(defaulted())) {

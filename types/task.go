@@ -61,6 +61,8 @@ type Task struct {
 	Index, Count int
 	// Labels are sorted by name. They include those of its job.
 	Labels []Label
+	// User is the user who submitted it, as a server has authenticated it; empty without one.
+	User string
 }
 
 func (t *Task) fields(w *wire.Pass) {
@@ -87,6 +89,7 @@ func (t *Task) fields(w *wire.Pass) {
 	wire.Integer(w, 23, &t.Index)
 	wire.Integer(w, 24, &t.Count)
 	wire.List(w, 26, &t.Labels, (*Label).fields)
+	wire.Text(w, 27, &t.User)
 }
 
 // Later has the changes of a task since its submission, apart from its end. Few of the very many
@@ -460,6 +463,8 @@ type Job struct {
 	Labels []Label
 	// Updating reports whether an update of its tasks has begun and not finished.
 	Updating bool
+	// User is that of its first tasks: see Task.
+	User string
 }
 
 func (j *Job) fields(w *wire.Pass) {
@@ -470,17 +475,7 @@ func (j *Job) fields(w *wire.Pass) {
 	wire.Texts(w, 6, &j.Members)
 	wire.List(w, 8, &j.Labels, (*Label).fields)
 	w.Boolean(12, &j.Updating)
-}
-
-// Quota makes requests of Resource draw on Pool, a cluster-wide resource.
-type Quota struct {
-	Resource ResourceID
-	Pool     ResourceID
-}
-
-func (q *Quota) fields(w *wire.Pass) {
-	wire.Text(w, 2, &q.Resource)
-	wire.Text(w, 3, &q.Pool)
+	wire.Text(w, 13, &j.User)
 }
 
 // Session is the value that an application keeps on its lease. It owns objects that must not

@@ -192,6 +192,7 @@ func validateOnDisconnect(d OnDisconnect) error {
 func (t *Task) validateLater() error {
 	var p problems
 	p.text("spec", t.Spec, MaxText)
+	p.name("user", t.User)
 	p.moments("submitted", t.Submitted)
 	p.stop(t.Stop)
 	within(&p, "evict", t.Evict, 0, MaxCount)

@@ -319,6 +319,7 @@ func (j *Job) Validate() error {
 	within(&p, "tasks", j.Tasks, 0, MaxJobTasks)
 	p.moments("submitted", j.Submitted)
 	p.text("wish", j.RequestDigest, MaxText)
+	p.name("user", j.User)
 	if !p.count("members", len(j.Members), MaxPeers) {
 		return p.err()
 	}

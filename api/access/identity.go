@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/x509"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
 )
@@ -84,8 +86,17 @@ type Caller struct {
 	Somewhere func(need rights.Need) bool
 }
 
-// With returns a context of a request by a caller.
-func With(ctx context.Context, c Caller) context.Context { return context.WithValue(ctx, caller{}, c) }
+// With returns a context of a request by a caller. What it submits counts for its name, unless it
+// administers the machine of the server.
+func With(ctx context.Context, c Caller) context.Context {
+	if !c.Root {
+		_, name, _ := strings.Cut(c.Subject, ":")
+		ctx = submitter.With(ctx, submitter.Submitter{User: name, ForOthers: func(ns string) error {
+			return c.May(rights.Need{Verb: rights.Write, Kind: rights.Users}, ns)
+		}})
+	}
+	return context.WithValue(ctx, caller{}, c)
+}
 
 // From returns the caller of a request. Without one, in tests and tools, it has every right.
 func From(ctx context.Context) Caller {

@@ -41,6 +41,7 @@ func ofCluster() []Row {
 		{Operation: "explainNode", Needs: read(rights.Audit)}, // it names tasks of all namespaces
 		{Operation: "listHistory"},                            // read history, in the namespace that the request names or in the cluster
 		{Operation: "getUsage"},
+		{Operation: "listRequests"}, // read audit, in the namespace that the request names or in the cluster
 		{Operation: "cordonNode", Needs: write(rights.Nodes)},
 		{Operation: "uncordonNode", Needs: write(rights.Nodes)},
 		{Operation: "drainNode", Needs: write(rights.Nodes)},

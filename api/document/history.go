@@ -14,7 +14,8 @@ type Record struct {
 	Name      string `json:"name,omitempty"`
 	Job       string `json:"job,omitempty"`
 	JobName   string `json:"jobName,omitempty"`
-	// User is the label user of the task, else the one for whom its job draws on a shared policy.
+	// User is the user who submitted the task, else its label user, else the one for whom its job draws
+	// on a shared policy.
 	User   string            `json:"user,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Phase  types.Phase       `json:"phase"`

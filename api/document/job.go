@@ -12,6 +12,8 @@ type Job struct {
 	ID     string            `json:"id"`
 	Name   string            `json:"name,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
+	// User is the user who submitted it, as a server has authenticated it.
+	User string `json:"user,omitempty"`
 	// Phase sums up those of its tasks: waiting or running comes before ended.
 	Phase types.Phase `json:"phase"`
 	// Tasks is the number of its tasks; Phases is how many of the stored ones are in each phase.
@@ -27,7 +29,7 @@ type Job struct {
 func JobOf(view *cluster.View, id cluster.ID) Job {
 	j := view.Jobs[id].V
 	out := Job{
-		ID: id.ID, Name: j.Name, Labels: types.LabelMap(j.Labels), Tasks: j.Tasks, Phases: make(map[types.Phase]int), Submitted: Moment(j.Submitted),
+		ID: id.ID, Name: j.Name, Labels: types.LabelMap(j.Labels), User: j.User, Tasks: j.Tasks, Phases: make(map[types.Phase]int), Submitted: Moment(j.Submitted),
 		Revision: view.Jobs[id].Mod,
 	}
 	for _, t := range view.Members(id) {

@@ -16,7 +16,9 @@ type Task struct {
 	// Index is the place of a task in its job.
 	Index  *int              `json:"index,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
-	Phase  types.Phase       `json:"phase"`
+	// User is the user who submitted it, as a server has authenticated it.
+	User  string      `json:"user,omitempty"`
+	Phase types.Phase `json:"phase"`
 	// Ending says why a task is being stopped or evicted. GoneBy is when it is killed at the latest,
 	// if its node says so.
 	Ending string     `json:"ending,omitempty"`
@@ -50,7 +52,7 @@ type Task struct {
 // TaskOf returns the document of a task, without GoneBy and Ports, which its node and its spec tell.
 func TaskOf(t controlplane.TaskState) Task {
 	out := Task{
-		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Labels: types.LabelMap(t.Task.Labels), Phase: t.Phase(),
+		ID: t.ID, Name: t.Task.Name, Job: t.Task.Job, Labels: types.LabelMap(t.Task.Labels), User: t.Task.User, Phase: t.Phase(),
 		Requests: t.Task.Requests, Alternatives: t.Task.Alternatives, Devices: t.Task.Devices, Priority: t.Task.Priority,
 		Submitted: Moment(t.Task.Submitted), Deadline: Moment(t.Task.Deadline),
 	}

@@ -31,6 +31,9 @@ func (s *service) changes() {
 	post(s, operation{http.MethodPost, in + "transactions", "transact", "Make several changes together, if nothing in its if has changed", tag},
 		func(ctx context.Context, in *InBody, b tasksocket.Transaction) (tasksocket.Committed, error) {
 			direct, err := s.direct(in.Namespace)
+			if err == nil {
+				err = tasksocket.Shown(in.Namespace, b.If)
+			}
 			if err != nil {
 				return tasksocket.Committed{}, err
 			}

@@ -106,11 +106,14 @@ func (s *service) explain(path, id, summary, tag string, kind why.Kind, stored c
 		if err != nil {
 			return reasons.Explained{}, err
 		}
-		said, err := reasons.Explain(ctx, client, e, view, now, s.cfg.Voice)
+		x, err := reasons.Explain(ctx, client, e, view, now, s.cfg.Voice)
 		if err == nil && stored != controlplane.Nodes {
-			said.Closed, err = reasons.ClosedText(ctx, client, s.cfg.Voice)
+			x.Closed, err = reasons.ClosedText(ctx, client, s.cfg.Voice)
 		}
-		return said, err
+		if err != nil {
+			return x, err
+		}
+		return hide(ctx, ns, view, x)
 	}
 	if stored == controlplane.Nodes {
 		add(s, op, func(ctx context.Context, in *struct {

@@ -1,11 +1,13 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/escher-sched/escher/api/access"
+	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -37,6 +39,9 @@ const (
 	requestRate  = 500
 	requestBurst = 1000
 	requestsOpen = 256
+	// refusalRate and refusalBurst bound the refused requests of a subject that are recorded.
+	refusalRate  = 1
+	refusalBurst = 20
 )
 
 // guard is a mux that lets only requests through that the table of rights allows.
@@ -46,14 +51,16 @@ type guard struct {
 	// operations has the operation of each pattern.
 	operations func(pattern string) string
 	rows       map[string]access.Row
-	use        *access.Gauges
+	// use is what subjects send, and refusals are their refused requests that are recorded.
+	use, refusals *access.Gauges
 }
 
 // newGuard returns a guard. operations returns the operation of a pattern of the mux.
 func newGuard(cfg Config, operations func(pattern string) string) *guard {
 	g := &guard{
 		ServeMux: http.NewServeMux(), cfg: cfg, operations: operations, rows: make(map[string]access.Row),
-		use: access.NewGauges(access.Use{Rate: requestRate, Burst: requestBurst, Open: requestsOpen}, cfg.Now),
+		use:      access.NewGauges(access.Use{Rate: requestRate, Burst: requestBurst, Open: requestsOpen}, cfg.Now),
+		refusals: access.NewGauges(access.Use{Rate: refusalRate, Burst: refusalBurst}, cfg.Now),
 	}
 	for _, row := range access.Table() {
 		g.rows[row.Operation] = row
@@ -79,6 +86,7 @@ func (g *guard) HandleFunc(pattern string, handle func(http.ResponseWriter, *htt
 func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, handle http.HandlerFunc) error {
 	id, err := g.cfg.Identify(r)
 	if err != nil {
+		g.refused(&note{Request: accounting.Request{Operation: g.operations(pattern)}}, err)
 		return err
 	}
 	row, known := g.rows[g.operations(pattern)]
@@ -91,6 +99,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 			return err
 		}
 	}
+	n := noteOf(id, row, ns, r)
 	if row.InCluster {
 		ns = ""
 	}
@@ -101,11 +110,47 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 	defer leave()
 	ctx, end, err := g.cfg.Authority.Hold(r.Context(), id, row.Needs, ns)
 	if err != nil {
+		g.refused(n, err)
 		return err
 	}
 	defer end()
-	handle(w, r.WithContext(ctx))
+	defer g.done(n)
+	if n.enters {
+		g.note(n.Request) // it may last for days
+	}
+	handle(w, r.WithContext(context.WithValue(ctx, noteKey{}, n)))
 	return nil
+}
+
+// done records a request that has ended, if it changed something or was refused.
+func (g *guard) done(n *note) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.Refused != "" && n.Revision == 0:
+		g.noteRefusal(n.Request)
+	case n.Revision != 0 || n.changes && !n.failed:
+		g.note(n.Request)
+	}
+}
+
+// refused records a request that was not let through.
+func (g *guard) refused(n *note, err error) {
+	n.Refused = err.Error()
+	g.noteRefusal(n.Request)
+}
+
+// noteRefusal records a refused request, unless its sender has too many.
+func (g *guard) noteRefusal(q accounting.Request) {
+	if g.refusals.Message(q.Subject) == nil {
+		g.note(q)
+	}
+}
+
+// note records a request.
+func (g *guard) note(q accounting.Request) {
+	q.At = g.cfg.Now().UnixNano()
+	g.cfg.History.Note(q)
 }
 
 // refuseCaller answers a request that is not let through. A sender without an identity gets status 401,

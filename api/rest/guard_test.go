@@ -18,6 +18,7 @@ import (
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
@@ -35,12 +36,21 @@ type guarded struct {
 
 func newGuarded(t *testing.T, now func() time.Time) *guarded {
 	t.Helper()
-	store := memstore.New()
+	return guardedOver(t, memstore.New(), now)
+}
+
+// guardedOver returns an API with access control, over a store.
+func guardedOver(t *testing.T, store controlplane.Store, now func() time.Time, history ...*accounting.Recorder) *guarded {
+	t.Helper()
 	a := access.New(store, time.Now, zap.NewNop())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	h, api := rest.Build(rest.Config{Store: store, Now: now, Version: "test", Authority: a, Identify: rest.Bearer(a)})
+	conf := rest.Config{Store: store, Now: now, Version: "test", Authority: a, Identify: rest.Bearer(a)}
+	if len(history) > 0 {
+		conf.History = history[0]
+	}
+	h, api := rest.Build(conf)
 	g := &guarded{t, store, a, access.Manager{Store: store, Now: time.Now}, httptest.NewServer(h), api}
 	t.Cleanup(func() {
 		g.server.Close()

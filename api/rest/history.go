@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/escher-sched/escher/api/access"
@@ -17,6 +18,7 @@ import (
 func (s *service) history() {
 	const tag = "history"
 	add(s, operation{http.MethodGet, "/v1/history", "listHistory", "List ended tasks, the latest first", tag}, s.listHistory)
+	add(s, operation{http.MethodGet, "/v1/requests", "listRequests", "List requests that changed something or were refused, the latest first", tag}, s.listRequests)
 	add(s, operation{http.MethodGet, "/v1/usage", "getUsage", "Sum up what ended attempts held and used", tag}, s.getUsage)
 }
 
@@ -137,4 +139,64 @@ func missing(since, complete int64) *time.Time {
 		return nil
 	}
 	return document.Moment(complete)
+}
+
+// recordedRequest is a request that changed something, or was refused.
+type recordedRequest struct {
+	ID        int64     `json:"id" doc:"its number on this server"`
+	At        time.Time `json:"at"`
+	User      string    `json:"user,omitempty" doc:"its sender, as user:NAME or service:NAME; none if it had no valid token"`
+	Token     string    `json:"token,omitempty" doc:"the id of its token"`
+	Operation string    `json:"operation"`
+	Namespace string    `json:"namespace,omitempty" doc:"none for the cluster"`
+	Object    string    `json:"object,omitempty" doc:"the first key that it changed, else what it names"`
+	More      int       `json:"more,omitempty" doc:"how many further keys it changed"`
+	Revision  int64     `json:"revision,omitempty" doc:"the revision of its last change; none if it changed no key"`
+	Refused   string    `json:"refused,omitempty" doc:"why it was refused"`
+}
+
+// listedRequests is the input of listRequests.
+type listedRequests struct {
+	Part
+	Namespace string `query:"namespace" maxLength:"63" doc:"only those about this namespace"`
+	User      string `query:"user" maxLength:"128" doc:"only those of this user: user:NAME, service:NAME, or NAME"`
+	Since     string `query:"since" maxLength:"64" doc:"only what came after this time in the form of RFC 3339, or for so long, such as 24h"`
+	Until     string `query:"until" maxLength:"64" doc:"only what came until then, written like since"`
+	Refused   bool   `query:"refused" doc:"only those that were refused"`
+}
+
+// requestPage is a part of the log of requests.
+type requestPage struct {
+	Items []recordedRequest `json:"items" nullable:"false"`
+	Next  string            `json:"next,omitempty" doc:"if there may be more: the value of after for the next page"`
+}
+
+func (s *service) listRequests(ctx context.Context, in *listedRequests) (requestPage, error) {
+	out := requestPage{Items: []recordedRequest{}}
+	err := access.From(ctx).May(rights.Need{Verb: rights.Read, Kind: rights.Audit}, in.Namespace)
+	f := accounting.RequestFilter{Namespace: in.Namespace, User: in.User, Refused: in.Refused}
+	now := s.cfg.Now()
+	if err == nil {
+		f.Since, err = moment("since", in.Since, now)
+	}
+	if err == nil {
+		f.Until, err = moment("until", in.Until, now)
+	}
+	var before int64
+	if err == nil && in.After != "" {
+		if before, err = strconv.ParseInt(in.After, 10, 64); err != nil || before <= 0 {
+			err = types.Errorf(types.Invalid, "after: %q is no number: give next of the page before", types.Cut(in.After, types.MaxName))
+		}
+	}
+	if err != nil {
+		return out, err
+	}
+	all, err := s.cfg.History.Requests(ctx, f, in.Limit, before)
+	for _, q := range all {
+		out.Items = append(out.Items, recordedRequest{q.ID, time.Unix(0, q.At).UTC(), q.Subject, q.Token, q.Operation, q.Namespace, q.Object, q.More, q.Revision, q.Refused})
+	}
+	if len(all) == in.Limit {
+		out.Next = strconv.FormatInt(all[len(all)-1].ID, 10)
+	}
+	return out, err
 }

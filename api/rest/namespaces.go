@@ -8,6 +8,7 @@ import (
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
@@ -54,6 +55,7 @@ func (s *service) namespaces() {
 			if b.Name != "" && b.Name != in.Namespace {
 				return out, types.Errorf(types.Invalid, "name: %q is not %s, whose settings are set: leave it out", types.Cut(b.Name, types.MaxName), in.Namespace)
 			}
+			b.Namespace.Name = in.Namespace
 			want, err := b.Settings()
 			if err != nil {
 				return out, err
@@ -63,13 +65,13 @@ func (s *service) namespaces() {
 				return out, err
 			}
 			if in.IfRevision == 0 {
-				return out, client.CreateNamespace(ctx, in.Namespace, want)
+				return out, quotas.Create(ctx, client, in.Namespace, want)
 			}
 			was, err := client.GetNamespace(ctx, in.Namespace)
 			if err != nil && !types.Is(err, types.NotFound) {
 				return out, err
 			}
-			return out, client.SetNamespace(ctx, in.Namespace, func(is *types.Namespace) error {
+			return out, quotas.Set(ctx, client, in.Namespace, func(is *types.Namespace) error {
 				if in.IfRevision > 0 && (was.Revision != in.IfRevision || !bytes.Equal(types.Encode(0, is), types.Encode(0, &was.Namespace))) {
 					return types.Errorf(types.Conflict, "set namespace %s: it has changed since revision %d: read it again", in.Namespace, in.IfRevision)
 				}
@@ -82,7 +84,7 @@ func (s *service) namespaces() {
 		func(ctx context.Context, in *InNamespace) (out tasksocket.Committed, err error) {
 			client, err := s.client(in.Namespace)
 			if err == nil {
-				err = client.RemoveNamespace(ctx, in.Namespace)
+				err = quotas.Remove(ctx, client, in.Namespace)
 			}
 			return out, err
 		})

@@ -69,11 +69,12 @@ func split(text string) (field, remedy string) {
 
 // refuse is the answer to what huma refuses by itself: an unknown or malformed parameter, or a body that
 // is too large.
-func refuse(_ huma.Context, _ string, v any) (any, error) {
+func refuse(ctx huma.Context, _ string, v any) (any, error) {
 	m, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil
 	}
+	noteFailure(ctx.Context(), nil)
 	class := types.Invalid
 	switch {
 	case m.Status == http.StatusNotFound:

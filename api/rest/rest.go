@@ -17,6 +17,8 @@ import (
 	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/accounting"
+	"github.com/escher-sched/escher/controlplane/submitter"
+	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -70,6 +72,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	if cfg.Voice == nil {
 		cfg.Voice = action.Action.String
 	}
+	cfg.Store = submitter.Store{Store: cfg.Store, Payer: share.Payer, Committed: noteCommit}
 	s := &service{cfg: cfg}
 	mux := newGuard(cfg, func(pattern string) string { return operationOf(s.api.OpenAPI(), pattern) })
 	conf := huma.Config{
@@ -161,6 +164,7 @@ func register[I, T any](s *service, op huma.Operation, do func(ctx context.Conte
 
 // failed returns the problem of an error, and logs a defect.
 func (s *service) failed(ctx context.Context, path string, err error) *Problem {
+	noteFailure(ctx, err)
 	if types.Is(err, types.Internal) && ctx.Err() == nil {
 		s.cfg.Log.Error("request failed", zap.String("path", path), zap.Error(err))
 	}

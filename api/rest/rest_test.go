@@ -290,6 +290,7 @@ func TestOperations(t *testing.T) {
 // complete checks that each operation was called.
 func (w *world) complete() {
 	w.t.Helper()
+	w.want("GET", "/v1/requests", "")
 	w.asked["watch"], w.asked["watchKeys"] = true, true // TestWatch, remote.TestWatch
 	for at, item := range w.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {

@@ -66,17 +66,20 @@ PRAGMA user_version = 2;`
 const fromVersion1 = `ALTER TABLE progress ADD COLUMN epoch TEXT NOT NULL DEFAULT '';
 PRAGMA user_version = 2;`
 
+// preparer makes the tables of a new file, or brings them up to date.
+type preparer func(ctx context.Context, db *sql.DB) error
+
 // openFile opens the file of a history, and makes it if there is none. Precondition: it cannot, or a
 // later version has written it.
-func openFile(ctx context.Context, path string) (*sql.DB, error) {
-	db, err := open(ctx, path)
+func openFile(ctx context.Context, path string, prepare preparer) (*sql.DB, error) {
+	db, err := open(ctx, path, prepare)
 	if err != nil {
 		return nil, types.Errorf(types.Precondition, "open the history %s: %w: repair or remove the file, or choose another directory", path, err)
 	}
 	return db, nil
 }
 
-func open(ctx context.Context, path string) (*sql.DB, error) {
+func open(ctx context.Context, path string, prepare preparer) (*sql.DB, error) {
 	// Full: what is said to be recorded outlives a failure of the machine. Recursive triggers: those of a
 	// row that is replaced run, too.
 	options := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "recursive_triggers(1)"}}

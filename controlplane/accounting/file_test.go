@@ -17,7 +17,7 @@ func TestFileIsChecked(t *testing.T) {
 			return os.WriteFile(path, []byte("this is no database, and long enough to be one"), 0o600)
 		},
 		"later": func(path string) error {
-			db, err := openFile(t.Context(), path)
+			db, err := openFile(t.Context(), path, prepare)
 			if err != nil {
 				return err
 			}
@@ -31,7 +31,7 @@ func TestFileIsChecked(t *testing.T) {
 			if err := spoil(path); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := openFile(t.Context(), path); !types.Is(err, types.Precondition) {
+			if _, err := openFile(t.Context(), path, prepare); !types.Is(err, types.Precondition) {
 				t.Errorf("it is opened: %v", err)
 			}
 		})
@@ -44,7 +44,7 @@ func TestFileIsChecked(t *testing.T) {
 // TestFileIsMigrated: a file of version 1 keeps its records, and its recorder goes on without a gap.
 func TestFileIsMigrated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
-	db, err := openFile(t.Context(), path)
+	db, err := openFile(t.Context(), path, prepare)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestFileIsMigrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if db, err = openFile(t.Context(), path); err != nil {
+		if db, err = openFile(t.Context(), path, prepare); err != nil {
 			t.Fatal(err)
 		}
 		r := &Recorder{Store: memstore.New()}

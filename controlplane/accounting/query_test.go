@@ -24,7 +24,7 @@ const second = int64(time.Second)
 // another, and every third an earlier one.
 func filled(t testing.TB, n int) *Recorder {
 	t.Helper()
-	db, err := openFile(t.Context(), filepath.Join(t.TempDir(), "history.db"))
+	db, err := openFile(t.Context(), filepath.Join(t.TempDir(), "history.db"), prepare)
 	if err != nil {
 		t.Fatal(err)
 	}

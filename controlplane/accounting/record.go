@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/types"
 )
-
-// UserLabel is the label of a task that names its user.
-const UserLabel = "user"
 
 // Amounts are what an attempt holds: cpu and gpu in thousandths, memory in bytes.
 type Amounts struct{ CPU, Memory, GPU types.Quantity }
@@ -20,7 +18,8 @@ type Task struct {
 	Namespace, ID, Name string
 	// Job is the id of its job, and JobName the name of that.
 	Job, JobName string
-	// User is the value of its label UserLabel, else that for which its job uses a shared policy.
+	// User is the user who submitted it, else its label user, else that for which its job uses a shared
+	// policy.
 	User   string
 	Labels []types.Label
 	Phase  types.Phase
@@ -174,7 +173,7 @@ func requested(ns string, t *types.Task) Amounts {
 
 // userOf returns the user of a task; empty if none is known.
 func userOf(t *types.Task, ns string, k known) string {
-	if user := types.LabelMap(t.Labels)[UserLabel]; user != "" {
+	if user := cmp.Or(t.User, types.LabelMap(t.Labels)[submitter.Label]); user != "" {
 		return user
 	}
 	var all types.Policies

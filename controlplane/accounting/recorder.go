@@ -54,6 +54,7 @@ type Recorder struct {
 	file     atomic.Pointer[sql.DB]
 	// questions has connections of its own: many questions do not hold up the records.
 	questions atomic.Pointer[sql.DB]
+	requests  requestLog
 
 	mu sync.Mutex // guards the fields below
 	// open is the transaction of the latest records; nil means none.
@@ -90,11 +91,11 @@ func (r *Recorder) Run(ctx context.Context) error {
 	if err := r.MakeDir(); err != nil {
 		return types.Errorf(types.Precondition, "make the directory of the history: %w: choose another directory", err)
 	}
-	db, err := openFile(ctx, filepath.Join(r.dir(), name))
+	db, err := openFile(ctx, filepath.Join(r.dir(), name), prepare)
 	if err != nil {
 		return err
 	}
-	questions, err := openFile(ctx, filepath.Join(r.dir(), name))
+	questions, err := openFile(ctx, filepath.Join(r.dir(), name), prepare)
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
@@ -112,6 +113,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	g, ctx := supervise.WithContext(ctx)
 	g.Go(func() error { return r.follow(ctx) })
 	g.Go(func() error { return r.keep(ctx, db) })
+	g.Go(func() error { return r.logRequests(ctx, filepath.Join(r.dir(), "requests-"+name)) })
 	err = g.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/identity"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
+	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -150,7 +151,7 @@ func (w *world) lives() {
 	w.bind("a", 2, 2, 30)
 	w.run("a", 2, 30, 31)
 	w.end("a", 2, 30, 50, types.Status{Phase: types.Pending, Cause: types.CauseLost})
-	w.submit("b", 1, "", types.Label{Name: UserLabel, Value: "bob"})
+	w.submit("b", 1, "", types.Label{Name: submitter.Label, Value: "bob"})
 	w.bind("a", 3, 1, 60)
 	w.end("a", 3, 60, 100, types.Status{Phase: types.Failed, ExitCode: 3, Reason: "it broke", Started: w.at(61), Used: types.Used{CPU: 400, Memory: 7}})
 	w.commit(map[string]types.Message{controlplane.StatusKey("ns", "b"): &types.Status{Phase: types.Cancelled, Reason: "stopped"}})
@@ -166,7 +167,7 @@ func (w *world) lives() {
 func (w *world) wantLives(revisions map[string]int64, b int64) []Task {
 	return []Task{
 		{
-			Namespace: "ns", ID: "b", Name: "name-b", User: "bob", Labels: []types.Label{{Name: UserLabel, Value: "bob"}}, Phase: types.Cancelled, Reason: "stopped",
+			Namespace: "ns", ID: "b", Name: "name-b", User: "bob", Labels: []types.Label{{Name: submitter.Label, Value: "bob"}}, Phase: types.Cancelled, Reason: "stopped",
 			Submitted: w.at(0), Ended: b, Waited: b - w.at(0), Amounts: Amounts{CPU: 500, Memory: 1 << 30, GPU: 1000}, Revision: revisions["b"],
 		},
 		{

@@ -284,7 +284,7 @@ func inWords(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[types.Duration](), reflect.TypeFor[types.Wait]():
 		return "duration"
-	case reflect.TypeFor[types.Amount]():
+	case reflect.TypeFor[types.Amount](), reflect.TypeFor[Quota]():
 		return "amount"
 	case reflect.TypeFor[Size]():
 		return "size"

@@ -4,19 +4,26 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/types"
 )
 
 // Namespace has an administrator's settings for a namespace. A missing one means the built-in
 // default.
 type Namespace struct {
-	Name     string            `json:"name" desc:"the namespace" is:"name"`
-	Budget   *Budget           `json:"budget,omitempty" desc:"what its applications may use"`
-	Defaults types.Requests    `json:"defaults,omitempty" desc:"cpu, memory and disk of each task that requests none of it"`
-	Pids     int               `json:"pids,omitempty" desc:"how many processes and threads a task without its own limit may have; the node's default if it is left out" min:"0"`
-	Requests types.Requests    `json:"requests,omitempty" desc:"what is added to the requests of each task" keys:"full-request"`
-	Quotas   map[string]string `json:"quotas,omitempty" desc:"by resource, the pool that requests of it draw on, with its namespace"`
+	Name     string           `json:"name" desc:"the namespace" is:"name"`
+	Budget   *Budget          `json:"budget,omitempty" desc:"what its applications may use"`
+	Defaults types.Requests   `json:"defaults,omitempty" desc:"cpu, memory and disk of each task that requests none of it"`
+	Pids     int              `json:"pids,omitempty" desc:"how many processes and threads a task without its own limit may have; the node's default if it is left out" min:"0"`
+	Requests types.Requests   `json:"requests,omitempty" desc:"what is added to the requests of each task" keys:"full-request"`
+	Quotas   map[string]Quota `json:"quotas,omitempty" desc:"by resource, the most of it that its tasks may request together, such as 16; or the pool that requests of it draw on, with its namespace"`
 }
+
+// Quota is an amount of a resource, or a pool with its namespace, as text.
+type Quota string
+
+// UnmarshalJSON decodes a text or a number.
+func (q *Quota) UnmarshalJSON(text []byte) error { return (*types.Amount)(q).UnmarshalJSON(text) }
 
 // Budget bounds the use of a namespace's applications. A missing or zero number means the built-in
 // budget.
@@ -34,7 +41,11 @@ type Budget struct {
 func (n *Namespace) Settings() (types.Namespace, error) {
 	out := types.Namespace{Defaults: n.Defaults, Pids: n.Pids, Requests: n.Requests}
 	for _, resource := range slices.Sorted(maps.Keys(n.Quotas)) {
-		out.Quotas = append(out.Quotas, types.Quota{Resource: types.ResourceID(resource), Pool: types.ResourceID(n.Quotas[resource])})
+		q, err := quotas.Parse(n.Name, resource, string(n.Quotas[resource]))
+		if err != nil {
+			return out, err
+		}
+		out.Quotas = append(out.Quotas, q)
 	}
 	if b := n.Budget; b != nil {
 		set := types.Budget{Keys: b.Keys, Pending: b.Pending, Requests: b.Requests, Watches: b.Watches}
@@ -60,9 +71,9 @@ func FromNamespace(n *types.Namespace) Namespace {
 	out := Namespace{Defaults: n.Defaults, Pids: n.Pids, Requests: n.Requests}
 	for _, q := range n.Quotas {
 		if out.Quotas == nil {
-			out.Quotas = make(map[string]string)
+			out.Quotas = make(map[string]Quota)
 		}
-		out.Quotas[string(q.Resource)] = string(q.Pool)
+		out.Quotas[string(q.Resource)] = Quota(quotas.Text(q))
 	}
 	if n.Budget == nil {
 		return out

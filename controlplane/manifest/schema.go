@@ -135,6 +135,8 @@ func (g *generator) value(t reflect.Type) schema {
 		return amount()
 	case reflect.TypeFor[Limits]():
 		return schema{"type": []string{"string", "integer"}, "minimum": types.Unlimited, "maximum": json.Number(strconv.Itoa(types.MaxBudget)), "pattern": patternOfLimits, "examples": []any{-1, "4096:65536"}}
+	case reflect.TypeFor[Quota]():
+		return schema{"type": []string{"string", "number"}, "examples": []any{16, "64Gi", "admin:cpus"}}
 	case reflect.TypeFor[PortRef]():
 		return schema{"type": []string{"string", "integer"}, "examples": []any{"http", 8080}}
 	case reflect.TypeFor[types.Requests](), reflect.TypeFor[map[string]types.Amount]():

@@ -5,6 +5,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -48,7 +49,7 @@ func (d *Decision) setNamespaces(ctx context.Context, client *controlplane.Clien
 		if err != nil {
 			return err
 		}
-		err = client.SetNamespace(ctx, x.Name, func(is *types.Namespace) error {
+		err = quotas.Set(ctx, client, x.Name, func(is *types.Namespace) error {
 			want.Extra = is.Extra
 			now := types.Encode(0, is)
 			if x.namespace != nil && !types.Same(now, x.namespace) && !types.Same(now, &want) {

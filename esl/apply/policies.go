@@ -121,6 +121,14 @@ func (d *decider) group(c *Change, t there, wanted []controlplane.Submission) (*
 	return g, g.Apply(c.policies)
 }
 
+// policiesOf returns the stored policies of a job.
+func (d *decider) policiesOf(t there) []types.Policy {
+	if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: t.id}]; c != nil && c.V != nil {
+		return c.V.Policies
+	}
+	return nil
+}
+
 // adds lists the additions of policies to the requested tasks. It writes <job> for the id of the
 // job, which differs each time.
 func adds(e *esl.Expanded, requested []controlplane.Submission) ([]string, error) {
@@ -233,9 +241,14 @@ func (d *decider) requestDigest(id string) string {
 
 // otherPolicies describes how the policies of an existing job differ from the wanted ones.
 func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
-	var is []types.Policy
-	if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: t.id}]; c != nil && c.V != nil {
-		is = c.V.Policies
+	is := d.policiesOf(t)
+	wanted = slices.Clone(wanted)
+	for i, p := range wanted {
+		if u, ok := esl.UseOf(p); ok {
+			if stored, err := esl.Stored(u.Charged(is)); err == nil {
+				wanted[i] = stored
+			}
+		}
 	}
 	if RequestDigest(nil, is) == RequestDigest(nil, wanted) {
 		return nil

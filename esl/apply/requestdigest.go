@@ -82,7 +82,7 @@ func content(t types.Task, spec string) string {
 
 // labeledContent is content with the labels. Digests of former versions have them.
 func labeledContent(t types.Task, spec string) string {
-	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.EvictGrace, t.Later, t.Deadline, t.Spec = types.Extra{}, "", 0, nil, 0, 0, nil, 0, spec
+	t.Extra, t.Job, t.Submitted, t.Stop, t.Evict, t.EvictGrace, t.Later, t.Deadline, t.Spec, t.User = types.Extra{}, "", 0, nil, 0, 0, nil, 0, spec, ""
 	t.Index, t.Count = 0, 0
 	return string(types.Encode(0, &t))
 }

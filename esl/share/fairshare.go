@@ -3,7 +3,6 @@ package share
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -36,13 +35,10 @@ func (FairShare) Kind() string { return kind }
 // Describe says what the policy does.
 func (FairShare) Describe() esl.Description {
 	return esl.Description{Does: "teams and users share the cluster by their weights; what one leaves, others use", OnlyDeclared: true, Flags: []esl.Flag{{
-		Name: "share", Usage: "SHARES/USER, with teams SHARES/TEAM/USER: declared fair-share, and the user whose share it uses",
+		Name: "share", Usage: "SHARES/USER, with teams SHARES/TEAM/USER: declared fair-share, and the user whose share it uses; a server knows the user, which may be left out",
 		Values:  esl.Values{Then: "/"},
-		Pattern: "^" + manifest.NamePattern + "/(.|\n)+",
-		Text: func(text string) (esl.Parameters, error) {
-			name, as, _ := strings.Cut(text, "/")
-			return esl.Parameters{"name": name, "as": as}, esl.InvalidIf(as == "", "share: %q names no user: write %s/alice, or %s/TEAM/alice", text, name, name)
-		},
+		Pattern: "^" + manifest.NamePattern + "(/(.|\n)+)?$",
+		Text:    useText,
 	}}}
 }
 
@@ -76,6 +72,9 @@ func (p FairShare) Validate() error {
 func (p FairShare) Declare(id string) ([]controlplane.Resource, error) {
 	return nil, cmp.Or(p.Validate(), p.team().eachUser("", func(as string) error { return checkPools(id, as, p.over()) }))
 }
+
+// AsUser returns the path of a user of a team.
+func (p FairShare) AsUser(path, user string) string { return p.team().withUser(path, user) }
 
 // Use makes every task request as much from the user's pools as from its node.
 func (p FairShare) Use(g *esl.Group, u esl.Use) error {

@@ -46,6 +46,16 @@ func sharePool(id, as, resource string) string {
 	return esl.OwnName(id, kind, strings.ReplaceAll(as+"."+resource, "/", "."))
 }
 
+// Payer returns the user whose share of cpu, memory, disk or gpu a pool is; empty if the resource is no
+// such pool.
+func Payer(resource string) string {
+	_, path, ok := strings.Cut(resource, "."+kind+".")
+	if i := strings.LastIndexByte(path, '.'); ok && i > 0 && types.IsPhysical(path[i+1:]) {
+		return path[strings.LastIndexByte(path[:i], '.')+1 : i]
+	}
+	return ""
+}
+
 // drawn is how much of a pool an amount of a resource draws. Pools of memory and disk count MiB,
 // rounded up to a thousandth, to be readable.
 func drawn(resource string, q types.Quantity) types.Quantity {

@@ -87,6 +87,29 @@ func (t Team) user(as string) error {
 	return nil
 }
 
+// useText reads the text of a use: a name, and after a slash the path of a user or team.
+func useText(text string) (esl.Parameters, error) {
+	name, as, more := strings.Cut(text, "/")
+	if !more {
+		return esl.Parameters{"name": name}, nil
+	}
+	return esl.Parameters{"name": name, "as": as}, esl.InvalidIf(as == "", "share: %q names no user: write %s/alice, or %s/TEAM/alice", text, name, name)
+}
+
+// withUser returns the path of a user of the team that a path names, or the path if it names a user.
+func (t Team) withUser(path, user string) string {
+	at := t
+	for name := range strings.SplitSeq(path, "/") {
+		if path != "" {
+			at = at.Of[name]
+		}
+	}
+	if len(at.Of) == 0 && at.Anyone == 0 {
+		return path
+	}
+	return strings.TrimPrefix(path+"/"+user, "/")
+}
+
 func someName(t Team) string {
 	for _, name := range slices.Sorted(maps.Keys(t.Of)) {
 		return name

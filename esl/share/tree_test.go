@@ -33,10 +33,27 @@ func TestTree(t *testing.T) {
 			t.Errorf("%s: %v, want %q", as, err, want)
 		}
 	}
+	for path, want := range map[string]string{"": "ann", "a": "a/ann", "b": "b/ann", "b/alice": "b/alice", "a/bob": "a/bob", "carl": "carl", "dan": "dan"} {
+		if got := all.withUser(path, "ann"); got != want {
+			t.Errorf("%q of ann is %q, want %q", path, got, want)
+		}
+	}
 	for path, want := range map[string]float64{"a/ada": 3, "a/alice": 1, "a/gone": 1, "b/any": 1} {
 		team, name, _ := strings.Cut(path, "/")
 		if got := all.Of[team].weight(name); got != want {
 			t.Errorf("the weight of %s is %g, want %g", path, got, want)
+		}
+	}
+}
+
+// TestPayer finds the user in the name of a pool.
+func TestPayer(t *testing.T) {
+	for pool, want := range map[string]string{
+		sharePool("s", "alice", "cpu"): "alice", sharePool("s.t", "a/b/alice", "memory"): "alice", sharePool("s", "alice", "acme.com/fpga"): "",
+		"s.fair-share.alice": "", "s.fair-share.0": "", "fair-share.alice.cpu": "", "cpu": "", "": "", "s.queue.alice.cpu": "",
+	} {
+		if got := Payer(pool); got != want {
+			t.Errorf("%s is of %q, want %q", pool, got, want)
 		}
 	}
 }

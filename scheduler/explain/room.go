@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/match"
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -134,14 +135,17 @@ func plural(n int, one, many string) string {
 // shortPool: a cluster-wide resource is short.
 func (e *explainer) shortPool(f *finding) why.Reason {
 	l := f.pools[0]
-	want, by := why.AmountOf(f.ns, l.ID, l.Amount), e.addedBy(f, l.ID)
+	by, unit := e.addedBy(f, l.ID)
+	want := why.AmountOf(f.ns, unit, l.Amount)
 	clause := ""
 	if by != "" {
-		clause = fmt.Sprintf("waits for the %s: it needs %s, and %s of %s is free", by, want, l.free.Format(l.ID), l.capacity.Format(l.ID))
+		clause = fmt.Sprintf("waits for the %s: it needs %s, and %s of %s is free", by, want, l.free.Format(unit), l.capacity.Format(unit))
 	} else {
 		clause = fmt.Sprintf("waits for %s, of which %s of %s is free in the whole cluster", want, l.free.Format(l.ID), l.capacity.Format(l.ID))
 	}
 	switch {
+	case unit != l.ID && l.capacity < l.Amount:
+		return because(why.CapacityLow, clause, types.Textf("Ask for less, or have an administrator allow more: %s", action.RaiseBudget.Of(f.ns, "quota")))
 	case l.capacity == 0:
 		if by == "" {
 			clause = fmt.Sprintf("waits for %s, whose capacity is 0 in the whole cluster: it is closed", want)
@@ -160,23 +164,27 @@ func (e *explainer) shortPool(f *finding) why.Reason {
 	return r
 }
 
-// addedBy names the namespace setting that makes its tasks need rid; empty if there is none.
-func (e *explainer) addedBy(f *finding, rid types.ResourceID) string {
+// addedBy names the namespace setting that makes its tasks need rid, and the resource in whose unit it
+// counts; empty if there is none.
+func (e *explainer) addedBy(f *finding, rid types.ResourceID) (string, types.ResourceID) {
 	c := e.v.Namespaces[f.ns]
 	if c == nil {
-		return ""
+		return "", rid
 	}
 	for _, q := range c.V.Quotas {
 		if q.Pool == rid {
-			return fmt.Sprintf("quota of namespace %s for %s", f.ns, q.Resource)
+			if !quotas.IsAmount(q) {
+				return fmt.Sprintf("quota of namespace %s for %s", f.ns, q.Resource), rid
+			}
+			return fmt.Sprintf("quota of namespace %s for %s", f.ns, q.Resource), q.Resource
 		}
 	}
 	for _, r := range c.V.Requests {
 		if types.Resolve(f.ns, r.Name) == rid {
-			return fmt.Sprintf("limit of namespace %s", f.ns)
+			return fmt.Sprintf("limit of namespace %s", f.ns), rid
 		}
 	}
-	return ""
+	return "", rid
 }
 
 // noRoom: nodes have every requested resource, but too little is free.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -364,5 +365,26 @@ func poolSituations() []situation {
 			w.launch("first", q{"cpu": 1500})
 			w.launch("t", q{"cpu": 1000})
 		}},
+		{name: "amount of the namespace", build: func(w *small) {
+			w.pair()
+			w.quota("cpu", "2")
+			w.launch("first", q{"cpu": 1500})
+			w.launch("t", q{"cpu": 1000})
+		}},
+		{name: "more than the amount of the namespace", build: func(w *small) {
+			w.pair()
+			w.quota("cpu", "1")
+			w.launch("t", q{"cpu": 1500})
+		}},
 	}
+}
+
+// quota bounds what the tasks of the namespace may request together.
+func (w *small) quota(resource, amount string) {
+	x, err := quotas.Parse("d", resource, amount)
+	w.must(err)
+	w.must(quotas.Set(context.Background(), w.client, "d", func(n *types.Namespace) error {
+		n.Quotas = append(n.Quotas, x)
+		return nil
+	}))
 }

@@ -44,6 +44,8 @@ const (
 	// Grants are rights themselves, and Tokens the credentials of users and programs.
 	Grants Kind = "rights"
 	Tokens Kind = "tokens"
+	// Users are the users of tasks: to write them is to submit tasks for other users.
+	Users Kind = "users"
 )
 
 // Verbs and Kinds list all verbs and kinds.
@@ -51,7 +53,7 @@ func Verbs() []Verb { return []Verb{Read, Write, Enter} }
 
 // Kinds lists all kinds.
 func Kinds() []Kind {
-	return append(work(), State, History, Logs, Namespaces, Nodes, Images, Bindings, Audit, Grants, Tokens)
+	return append(work(), State, History, Logs, Namespaces, Nodes, Images, Bindings, Audit, Grants, Tokens, Users)
 }
 
 // work are the kinds of objects that applications make.

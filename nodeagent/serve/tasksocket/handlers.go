@@ -82,18 +82,18 @@ func (s *Server) wait(r *http.Request) (any, error) {
 }
 
 func (s *Server) transact(r *http.Request, body *Transaction) (any, error) {
-	if err := s.shown(body.If); err != nil {
+	if err := Shown(s.cfg.Self.Namespace, body.If); err != nil {
 		return nil, err
 	}
 	return s.direct().Commit(r.Context(), *body)
 }
 
-// shown refuses a condition on a key that GET /v1/state does not show to the namespace: the answer
-// would tell whether and when that key changed.
-func (s *Server) shown(reads controlplane.ReadSet) error {
+// Shown refuses a condition on a key that the state does not show to a namespace: the answer would tell
+// whether and when that key changed. Invalid: the error names the key.
+func Shown(ns string, reads controlplane.ReadSet) error {
 	for _, key := range slices.Sorted(maps.Keys(reads)) {
-		if !cluster.Shown(s.cfg.Self.Namespace, key) {
-			return types.Errorf(types.Invalid, "if: %q is nothing that GET /v1/state shows to namespace %s: give what its reads name, or a part of it", key, s.cfg.Self.Namespace)
+		if !cluster.Shown(ns, key) {
+			return types.Errorf(types.Invalid, "if: %q is nothing that GET /v1/state shows to namespace %s: give what its reads name, or a part of it", key, ns)
 		}
 	}
 	return nil

@@ -83,6 +83,9 @@ func post[T any](s *Server, do func(*http.Request, *T) (any, error)) http.Handle
 				return nil, err
 			}
 			defer release()
+			if r, err = s.submitting(r); err != nil {
+				return nil, err
+			}
 			return do(r, body)
 		})
 	})

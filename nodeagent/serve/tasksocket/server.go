@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -51,6 +52,8 @@ type Server struct {
 	leave func()
 	// watches has an entry for every open watch.
 	watches chan struct{}
+	// user is the user of the task, once it was read.
+	user atomic.Pointer[string]
 }
 
 // Listen makes the socket. Requests wait until Run.

@@ -336,6 +336,7 @@ func TestFlagsMakePolicies(t *testing.T) {
 		"--queue batch":                                            `use {"name":"batch","of":"queue"}`,
 		"--queue lanes/fast":                                       `use {"name":"lanes","as":"fast","of":"fair-queue"}`,
 		"--share teams/a/alice":                                    `use {"name":"teams","as":"a/alice","of":"fair-share"}`,
+		"--share teams":                                            `use {"name":"teams","of":"fair-share"}`,
 		"--semaphore licence":                                      `use {"name":"licence","of":"semaphore"}`,
 		"--semaphore licence=2":                                    `use {"name":"licence","amount":2,"of":"semaphore"}`,
 		"--near corpus --near-wait 0s":                             `near {"to":"corpus","wait":"0s"}`,
@@ -392,7 +393,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		"--prefer up":                       `prefer: "up" is no place`,
 		"--prefer anywhere --prefer rack/a": "prefer: anywhere is any place",
 		"--queue batch --policy queue={}":   "policy queue: name: queue is shared by jobs: declare it",
-		"--share teams":                     `share: "teams" names no user: write teams/alice`,
+		"--share teams/":                    `share: "teams/" names no user: write teams/alice`,
 	} {
 		p := flagsOf(t, strings.Fields(args)...)
 		_, err := p.Policies()

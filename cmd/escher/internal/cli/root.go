@@ -117,7 +117,7 @@ type section struct {
 func sections() []section {
 	return []section{
 		{"Run", []func(*cmdutil.Factory) *cobra.Command{run.NewRun, run.NewSubmit, file.NewApply, file.NewPlan, run.NewStop, container.NewKill, run.NewRerun, run.NewRm, run.NewDelete, file.NewSchema, file.NewExplain, file.NewConvert}},
-		{"Look", []func(*cmdutil.Factory) *cobra.Command{show.NewPs, show.NewJobs, show.NewWhy, show.NewDescribe, show.NewGet, run.NewLogs, run.NewWait, run.NewAttach, container.NewExec, container.NewCp, container.NewPortForward, events.NewEvents, top.NewTop, history.NewHistory, history.NewUsage}},
+		{"Look", []func(*cmdutil.Factory) *cobra.Command{show.NewPs, show.NewJobs, show.NewWhy, show.NewDescribe, show.NewGet, run.NewLogs, run.NewWait, run.NewAttach, container.NewExec, container.NewCp, container.NewPortForward, events.NewEvents, top.NewTop, history.NewHistory, history.NewUsage, history.NewLog}},
 		{"Resources", []func(*cmdutil.Factory) *cobra.Command{node.NewNodes, node.NewNode, node.NewGPUs, resource.NewResources, resource.NewSetResource, resource.NewState, resource.NewReserve, resource.NewUnreserve, resource.NewReservations, policyCommands, namespace.NewNamespace}},
 		{"Images", []func(*cmdutil.Factory) *cobra.Command{images.NewImage, images.NewPull}},
 		{"Clusters", []func(*cmdutil.Factory) *cobra.Command{server.NewDev, server.NewServer, agent.NewAgent, server.NewAdmin, server.NewAudit, server.NewBench, cmdutil.NewContext, auth.NewLogin, auth.NewAuth}},

@@ -15,6 +15,8 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane/sockets"
+	"github.com/escher-sched/escher/controlplane/submitter"
+	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/usage"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
@@ -90,6 +92,7 @@ func (a *Agent) make() (*nodeagent.Agent, net.Listener, error) {
 	}
 	a.Config.Address = address
 	a.Config.Say, a.Config.Library = howto.Say, library.OfSocket
+	a.Config.Store = submitter.Store{Store: a.Config.Store, Payer: share.Payer}
 	nodes := nodeapi.Dialer{Store: a.Config.Store, TLS: a.NodeTLS}
 	a.Config.FetchWorkdir = func(ctx context.Context, image string) error {
 		return nodes.FetchWorkdir(ctx, a.Config.Node, a.Config.Runtime, image)

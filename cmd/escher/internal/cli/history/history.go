@@ -1,4 +1,4 @@
-// Package history holds the commands about ended tasks: history and usage.
+// Package history holds the commands about what servers have recorded: history, usage and log.
 package history
 
 import (
@@ -53,7 +53,7 @@ func (a *asked) add(cmd *cobra.Command, since string) {
 	set := cmd.Flags()
 	set.StringVar(&a.since, "since", since, "how long ago, such as 24h, or a time such as 2026-12-01T08:00:00Z")
 	set.StringVar(&a.until, "until", "", "end of the time, written like --since; default: now")
-	set.StringVar(&a.user, "user", "", "only tasks of this user: the label user, or who draws on a shared policy")
+	set.StringVar(&a.user, "user", "", "only tasks of this user, who submitted them, or whom the label user or a shared policy names")
 	a.labels.AddSelector(cmd, cmdutil.TaskLabels, "only tasks")
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -60,6 +61,7 @@ func newNamespaceCreate(f *cmdutil.Factory) *cobra.Command {
 		Args: cmdutil.Exactly("NAMESPACE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var n types.Namespace
+			flags.namespace = args[0]
 			if err := flags.apply(&n); err != nil {
 				return err
 			}
@@ -88,6 +90,7 @@ func newNamespaceSet(f *cmdutil.Factory) *cobra.Command {
 			if !flags.Given() {
 				return types.Errorf(types.Invalid, "set namespace %s: no setting is given: give one, such as --max-keys 10000", args[0])
 			}
+			flags.namespace = args[0]
 			if err := flags.change(cmd.Context(), f, args[0]); err != nil {
 				return err
 			}
@@ -289,7 +292,7 @@ func newNamespaceRow(n *controlplane.Namespace) namespaceRow {
 		row.Defaults = append(row.Defaults, render.NeedsText(types.Requests{r}, nil))
 	}
 	for _, q := range n.Quotas {
-		row.Quotas = append(row.Quotas, string(q.Resource)+"="+string(q.Pool))
+		row.Quotas = append(row.Quotas, string(q.Resource)+"="+quotas.Text(q))
 	}
 	return row
 }

@@ -7,13 +7,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/types"
 )
 
 // namespaceFlags are the settings of a namespace as flags. A flag that is not given changes
 // nothing.
 type namespaceFlags struct {
-	set              *pflag.FlagSet
+	set *pflag.FlagSet
+	// namespace is the name of the namespace.
+	namespace        string
 	keys, pending    int64
 	rate, watches    int64
 	bytes            string
@@ -35,7 +38,7 @@ func (n *namespaceFlags) Add(cmd *cobra.Command) {
 	n.set.StringArrayVar(&n.defaults, "default", nil, "requests of cpu, memory and disk for tasks without them, name=amount,…; none: no defaults")
 	n.set.IntVar(&n.pids, "default-pids", 0, "most processes and threads of a task that does not say; 0: the default of its node")
 	n.set.StringArrayVar(&n.requests, "request", nil, "requests added to each of its tasks, name=amount,…; none: no requests")
-	n.set.StringArrayVar(&n.quotas, "quota", nil, "the pool that requests of a resource draw on, such as cpu=admin:cpus; repeat for several; none: no quotas")
+	n.set.StringArrayVar(&n.quotas, "quota", nil, "the most of a resource that its tasks may request together, such as gpu=16, or the pool that requests draw on, such as cpu=admin:cpus; repeat for several; none: no quotas")
 }
 
 // settings are the names of the flags.
@@ -116,9 +119,13 @@ func (n *namespaceFlags) applyLists(ns *types.Namespace) error {
 	for _, text := range n.quotas {
 		resource, pool, ok := strings.Cut(text, "=")
 		if !ok {
-			return types.Errorf(types.Invalid, "quota: %q is not resource=pool: write it like cpu=admin:cpus", text)
+			return types.Errorf(types.Invalid, "quota: %q is not resource=amount: write it like gpu=16, or with a pool like cpu=admin:cpus", text)
 		}
-		ns.Quotas = append(ns.Quotas, types.Quota{Resource: types.ResourceID(resource), Pool: types.ResourceID(pool)})
+		q, err := quotas.Parse(n.namespace, resource, pool)
+		if err != nil {
+			return err
+		}
+		ns.Quotas = append(ns.Quotas, q)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestSettings(t *testing.T) {
 func TestSettingsAreRefused(t *testing.T) {
 	for arg, says := range map[string]string{
 		"--max-bytes=much":  "max-bytes: ",
-		"--quota=cpu":       `quota: "cpu" is not resource=pool: write it like cpu=admin:cpus`,
+		"--quota=cpu":       `quota: "cpu" is not resource=amount: write it like gpu=16`,
 		"--default=cpu":     `default: "cpu" is no request`,
 		"--request=a=1,a=1": "request: a is given twice",
 		"--request=none,a":  `request: "none" is no request`,

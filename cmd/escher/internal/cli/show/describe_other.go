@@ -54,6 +54,7 @@ func (j *jobDescription) Write(w io.Writer) error {
 	s := render.NewSheet(w)
 	s.Line("Job", j.ID)
 	s.Line("Name", j.Name)
+	s.Line("User", j.User)
 	s.Line("Labels", types.LabelsText(types.LabelsOf(j.Labels)))
 	s.Line("Namespace", j.Namespace)
 	s.Line("Phase", string(j.Phase))

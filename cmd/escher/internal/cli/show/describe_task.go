@@ -105,6 +105,7 @@ func (t *taskDescription) Write(w io.Writer) error {
 	s.Line("Task", t.ID)
 	s.Line("Name", t.Name)
 	s.Line("Job", t.Job)
+	s.Line("User", t.User)
 	s.Line("Labels", types.LabelsText(t.task.Labels))
 	for _, p := range t.Policies {
 		s.Line("Policy", policy.PolicyWords(p))

@@ -26,7 +26,7 @@ type jobRow struct {
 
 // Header returns the columns.
 func (jobRow) Header() []table.Column {
-	return table.Columns("job", "name", "phase", "tasks", "pending", "running", "succeeded", "failed", "cancelled", "age", "(labels)")
+	return table.Columns("job", "name", "phase", "tasks", "pending", "running", "succeeded", "failed", "cancelled", "age", "(user)", "(labels)")
 }
 
 // Row returns the cells.
@@ -40,7 +40,7 @@ func (j jobRow) Row() []string {
 	}
 	return []string{
 		j.ID, j.Name, string(j.Phase), strconv.Itoa(j.Tasks), count(types.Pending), count(types.Bound, types.Running),
-		count(types.Succeeded), count(types.Failed), count(types.Cancelled), render.Shortly(j.age),
+		count(types.Succeeded), count(types.Failed), count(types.Cancelled), render.Shortly(j.age), j.User,
 		types.LabelsText(types.LabelsOf(j.Labels)),
 	}
 }

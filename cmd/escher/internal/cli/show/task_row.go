@@ -30,14 +30,14 @@ type TaskRow struct {
 
 // Header returns the columns.
 func (TaskRow) Header() []table.Column {
-	return table.Columns("task", "phase", "node", "age", "exit", "(attempt)", "(restarts)", "(job)", "(index)", "(ports)", "(requests)", "(labels)", "reason")
+	return table.Columns("task", "phase", "node", "age", "exit", "(attempt)", "(restarts)", "(job)", "(user)", "(index)", "(ports)", "(requests)", "(labels)", "reason")
 }
 
 // Row returns the cells.
 func (t TaskRow) Row() []string {
 	return []string{
 		t.ID, t.phase(), t.where(), render.Shortly(t.Age), t.exit(),
-		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.index(), types.PortsText(t.Ports), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.reason(),
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.User, t.index(), types.PortsText(t.Ports), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.reason(),
 	}
 }
 
