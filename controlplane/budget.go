@@ -60,9 +60,9 @@ func (c *Client) settings(ctx context.Context, s Store, change *Change, guesses 
 	return &n, nil
 }
 
-// allows checks a priority, and the use of accumulation, against the budget of a namespace:
+// Allows checks a priority, and the use of accumulation, against the budget of a namespace:
 // Precondition.
-func allows(n *types.Namespace, ns, field string, priority int, accumulate bool) error {
+func Allows(n *types.Namespace, ns, field string, priority int, accumulate bool) error {
 	b := n.Allowed()
 	if most := b.Priority.Max; priority > most {
 		return types.Errorf(types.Precondition, "%spriority: %d is above %d, the highest of namespace %s: lower it, or have an administrator allow more: %s",

@@ -282,7 +282,7 @@ func (e *launch) allowed(ctx context.Context, s Store, change *Change) error {
 		return err
 	}
 	for i, t := range e.tasks {
-		if err := allows(n, e.c.ns, fmt.Sprintf("tasks[%d].", i), t.task.Priority, t.task.Accumulate); err != nil {
+		if err := Allows(n, e.c.ns, fmt.Sprintf("tasks[%d].", i), t.task.Priority, t.task.Accumulate); err != nil {
 			return err
 		}
 	}

@@ -74,7 +74,7 @@ func (e *reserve) draw(ctx context.Context, s Store, change *Change) error {
 	e.c.ifInBudget(change)
 	n, err := e.c.settings(ctx, s, change, e.guesses)
 	if err == nil {
-		err = allows(n, e.ns, "", e.r.Priority, e.r.Accumulate || e.r.Directed())
+		err = Allows(n, e.ns, "", e.r.Priority, e.r.Accumulate || e.r.Directed())
 	}
 	if e.guesses = false; err != nil {
 		return err

@@ -112,6 +112,9 @@ func (c *Credential) Validate() error {
 	if kind, _, _ := strings.Cut(c.Subject, ":"); c.Key != "" && (kind != NodeSubject || c.Hash != "") {
 		p.add(Errorf(Invalid, "key: only a node has one, without hash: leave one out"))
 	}
+	if kind, _, _ := strings.Cut(c.Subject, ":"); kind == NodeSubject && (c.Role != "" || len(c.Namespaces)+len(c.Groups) > 0) {
+		p.add(Errorf(Invalid, "role: the credential of a node has no role, namespaces and groups: leave them out"))
+	}
 	p.digest("hash", c.Hash, c.Key != "")
 	p.digest("key", c.Key, true)
 	if c.Role != "" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/controlplane"
@@ -37,6 +38,10 @@ type Authority struct {
 	rights      map[string]types.Right
 	// bySubject has the rights of each subject: each request asks for them.
 	bySubject map[string][]types.Right
+	// changed is closed at the next change of a credential.
+	changed chan struct{}
+	// unknown bounds the questions to the store about tokens that are not known here.
+	unknown *rate.Limiter
 	// held are the open requests, each with what ends it if it is denied by now.
 	held map[*hold]struct{}
 }
@@ -54,6 +59,7 @@ func New(store controlplane.Store, now func() time.Time, log *zap.Logger) *Autho
 	return &Authority{
 		store: store, now: now, log: log, synced: make(map[controlplane.Kind]bool), credentials: make(map[string]types.Credential),
 		rights: make(map[string]types.Right), held: make(map[*hold]struct{}),
+		changed: make(chan struct{}), unknown: rate.NewLimiter(unknownRate, unknownRate),
 	}
 }
 
@@ -98,6 +104,8 @@ func (a *Authority) apply(kind controlplane.Kind, u controlplane.Update) {
 	if len(u.Events) == 0 {
 		return
 	}
+	close(a.changed)
+	a.changed = make(chan struct{})
 	if kind == controlplane.Rights {
 		a.bySubject = make(map[string][]types.Right)
 		for _, r := range a.rights {
@@ -133,6 +141,7 @@ func (a *Authority) Identify(token string) (Identity, error) {
 	if err := a.ready(); err != nil {
 		return Identity{}, err
 	}
+	a.await(id, "")
 	c, known := a.credentials[id]
 	if subtle.ConstantTimeCompare([]byte(hash(secret)), []byte(c.Hash)) != 1 || !known || !marked {
 		return Identity{}, types.Errorf(types.Denied, "%w: the token is unknown, or was revoked: ask an administrator for one (escher auth token create)", ErrUnauthenticated)
@@ -141,6 +150,40 @@ func (a *Authority) Identify(token string) (Identity, error) {
 		Subject: c.Subject, Groups: c.Groups, Token: id, Role: c.Role, Namespaces: c.Namespaces, Expires: time.Unix(0, c.Expires),
 	}
 	return out, a.current(out)
+}
+
+const (
+	// unknownRate is how many unknown tokens a second are looked up in the store.
+	unknownRate = 50
+	// catchUp is how long a token that is in the store may take to be known here.
+	catchUp = 2 * time.Second
+)
+
+// await waits until a credential with a key, empty for a token, is known that is in the store: it works as
+// soon as it is made, at every server. The caller holds the lock, which await gives back meanwhile.
+func (a *Authority) await(id, key string) {
+	known := func() bool {
+		c, ok := a.credentials[id]
+		return ok && c.Key == key
+	}
+	if known() || !types.IsName(id) || !a.unknown.AllowN(a.now(), 1) {
+		return
+	}
+	a.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), catchUp)
+	defer cancel()
+	kv, err := controlplane.Get(ctx, a.store, controlplane.CredentialKey(id))
+	a.mu.Lock()
+	var stored types.Credential
+	for err == nil && kv.ModRevision != 0 && controlplane.Read(kv, &stored) && stored.Key == key && !known() && ctx.Err() == nil {
+		changed := a.changed
+		a.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		a.mu.Lock()
+	}
 }
 
 // nodeCredential is the id of the credential of a node with a certificate.
@@ -166,6 +209,7 @@ func (a *Authority) Certified(cert *x509.Certificate) (Identity, error) {
 	}
 	id := nodeCredential(node)
 	key := certs.KeyHash(cert.RawSubjectPublicKeyInfo)
+	a.await(id, key)
 	if c, known := a.credentials[id]; !known || c.Key != key {
 		return Identity{}, types.Errorf(types.Denied, "%w: the certificate of node %s was revoked: join it again with a new token (escher auth token create --for node:%s)", ErrUnauthenticated, node, node)
 	}
@@ -178,6 +222,16 @@ func (a *Authority) ready() error {
 		return nil
 	}
 	return types.Errorf(types.Unavailable, "authenticate: the server does not know the credentials of the cluster yet: try again")
+}
+
+// Knows reports whether a token is a valid one, as far as is known here: it waits for nothing.
+func (a *Authority) Knows(token string) bool {
+	rest, _ := strings.CutPrefix(token, secretMark)
+	id, secret, _ := strings.Cut(rest, "_")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c, known := a.credentials[id]
+	return known && subtle.ConstantTimeCompare([]byte(hash(secret)), []byte(c.Hash)) == 1
 }
 
 // current returns nil while the credential of an identity is valid. The caller holds the lock.

@@ -43,26 +43,26 @@ func NewGauges(most Use, now func() time.Time) *Gauges {
 	return &Gauges{most: most, now: now, gauges: make(map[string]*gauge)}
 }
 
-// Message counts a message within a request of a subject. Unavailable: there are too many.
+// Message counts a message of a subject, such as one within a request. Unavailable: there are too many.
 func (g *Gauges) Message(subject string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if x := g.gauges[subject]; x != nil && !x.rate.AllowN(g.now(), 1) {
+	if !g.gauge(subject).rate.AllowN(g.now(), 1) {
 		return g.tooMany(subject)
 	}
 	return nil
 }
 
-// tooMany is the error for a subject that exceeds its limits.
-func (g *Gauges) tooMany(subject string) error {
-	return types.Errorf(types.Unavailable, "%s: %w: at most %g a second, and %d at once: wait a little", subject, ErrTooMany, float64(g.most.Rate), g.most.Open)
-}
-
-// Enter counts a request of a subject, and returns what to call at its end. Unavailable: there are too
-// many.
-func (g *Gauges) Enter(subject string) (leave func(), err error) {
+// Idle reports whether a subject has nothing open.
+func (g *Gauges) Idle(subject string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	x := g.gauges[subject]
+	return x == nil || x.open == 0
+}
+
+// gauge returns the use by a subject. The caller holds mu.
+func (g *Gauges) gauge(subject string) *gauge {
 	x := g.gauges[subject]
 	if x == nil {
 		if len(g.gauges) >= maxGauges {
@@ -75,6 +75,20 @@ func (g *Gauges) Enter(subject string) (leave func(), err error) {
 		x = &gauge{rate: rate.NewLimiter(g.most.Rate, g.most.Burst)}
 		g.gauges[subject] = x
 	}
+	return x
+}
+
+// tooMany is the error for a subject that exceeds its limits.
+func (g *Gauges) tooMany(subject string) error {
+	return types.Errorf(types.Unavailable, "%s: %w: at most %g a second, and %d at once: wait a little", subject, ErrTooMany, float64(g.most.Rate), g.most.Open)
+}
+
+// Enter counts a request of a subject, and returns what to call at its end. Unavailable: there are too
+// many.
+func (g *Gauges) Enter(subject string) (leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	x := g.gauge(subject)
 	if x.open >= g.most.Open || !x.rate.AllowN(g.now(), 1) {
 		return nil, g.tooMany(subject)
 	}

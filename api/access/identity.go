@@ -33,6 +33,14 @@ type Identity struct {
 // Root returns the identity of an administrator of the machine of the server.
 func Root(name string) Identity { return Identity{Subject: types.UserSubject + ":" + name, Root: true} }
 
+// Owner names what the identity owns, such as its leases: a token with bounds has none of its subject's.
+func (id Identity) Owner() string {
+	if id.Role == "" && len(id.Namespaces) == 0 {
+		return id.Subject
+	}
+	return id.Subject + " as " + string(id.Role) + " in " + strings.Join(id.Namespaces, ",")
+}
+
 // within reports whether the bounds of the identity include a need in a namespace; empty means the
 // cluster.
 func (id Identity) within(n rights.Need, ns string) bool {

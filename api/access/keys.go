@@ -9,8 +9,8 @@ import (
 	"github.com/escher-sched/escher/types/rights"
 )
 
-// readable returns the need for reading keys of each kind. No right gives keys of another kind:
-// they hold secrets, or are of servers alone.
+// readable returns the kind of objects that the keys of each kind are about. No right gives keys of another
+// kind: they hold secrets, or are of servers alone.
 func readable() map[controlplane.Kind]rights.Kind {
 	return map[controlplane.Kind]rights.Kind{
 		controlplane.Nodes: rights.Nodes, controlplane.Devices: rights.Nodes, controlplane.Alive: rights.Nodes,
@@ -23,6 +23,16 @@ func readable() map[controlplane.Kind]rights.Kind {
 		controlplane.Jobs: rights.Jobs, controlplane.Histories: rights.Jobs, controlplane.Policies: rights.Policies,
 		controlplane.Reservations: rights.Reservations, controlplane.Grants: rights.Reservations,
 	}
+}
+
+// Readable returns what it takes to read keys of each kind: in the namespace of the key or, without one, in
+// any.
+func Readable() map[controlplane.Kind]rights.Need {
+	all := make(map[controlplane.Kind]rights.Need)
+	for kind, of := range readable() {
+		all[kind] = rights.Need{Verb: rights.Read, Kind: of}
+	}
+	return all
 }
 
 // Keys decides which stored keys a caller may read in a namespace: those of the namespace, those of the
@@ -95,12 +105,18 @@ func (k Keys) May(key string) error {
 	return k.may(parsed.Kind)
 }
 
-// Value returns the value of a readable key as the caller may see it: without the secrets of agents and servers and, for
-// callers that may not make tasks, without the values of environment variables. What other namespaces
-// hold of their own resources is left out, too.
+// Value returns the value of a readable key as the caller may see it: see Redacted.
 func (k Keys) Value(key string, value []byte) []byte {
 	parsed, _ := controlplane.Parse(key)
-	switch parsed.Kind {
+	makes := k.caller.May(rights.Need{Verb: rights.Write, Kind: rights.Tasks}, k.ns) == nil
+	return Redacted(parsed.Kind, value, func(ns string) bool { return ns == k.ns }, makes)
+}
+
+// Redacted returns the value of a key of a kind without the secrets of agents and servers and, for callers
+// that do not make tasks, without the values of environment variables. What namespaces hold that the
+// caller does not see is left out, too.
+func Redacted(kind controlplane.Kind, value []byte, sees func(ns string) bool, makes bool) []byte {
+	switch kind {
 	case controlplane.Schedulers, controlplane.Leaders:
 		return changed(value, func(l *types.Leader) { l.Address, l.Token = "", "" })
 	case controlplane.Alive:
@@ -109,11 +125,11 @@ func (k Keys) Value(key string, value []byte) []byte {
 		return changed(value, func(a *types.Allocated) {
 			a.Holds = slices.DeleteFunc(a.Holds, func(h types.Holding) bool {
 				ns, _, _ := h.Resource.Split()
-				return ns != "" && ns != k.ns
+				return ns != "" && !sees(ns)
 			})
 		})
 	case controlplane.Specs:
-		if k.caller.May(rights.Need{Verb: rights.Write, Kind: rights.Tasks}, k.ns) == nil {
+		if makes {
 			return value
 		}
 		return changed(value, func(s *types.Spec) {
@@ -137,5 +153,5 @@ func changed[T any, M interface {
 		return nil
 	}
 	change(m)
-	return types.Encode(0, m)
+	return types.Encode(types.Batch(value), m)
 }

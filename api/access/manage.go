@@ -68,9 +68,10 @@ func (m Manager) MakeToken(ctx context.Context, by Caller, c types.Credential, l
 	return id, secretMark + id + "_" + secret, m.put(ctx, controlplane.CredentialKey(id), 0, &c)
 }
 
-// Certify stores that a key is that of a node until a time: who has shown that it has the key gets a
-// certificate. The node itself may ask, and an administrator. The name of a node stays with its key while
-// its certificate is valid. Denied: it may not, or the name has another key.
+// Certify stores that a key is that of a node until a time, for a caller that has shown that it has the
+// key. The node itself may ask, and an administrator. The name of a node stays with its key while its
+// certificate is valid. The token by which a node joins ends. Denied: it may not, or the name has another
+// key.
 func (m Manager) Certify(ctx context.Context, by Caller, node, key string, expires time.Time) error {
 	subject := types.NodeSubject + ":" + node
 	if by.Subject != subject {
@@ -97,7 +98,17 @@ func (m Manager) Certify(ctx context.Context, by Caller, node, key string, expir
 			return err
 		}
 	}
-	return m.put(ctx, kv.Key, kv.ModRevision, &c)
+	change := controlplane.NewChange(controlplane.NewBatch())
+	change.IfUnchanged(kv.Key, kv.ModRevision)
+	change.Put(kv.Key, &c)
+	if by.Subject == subject && by.Token != "" && by.Token != id {
+		change.Delete(controlplane.CredentialKey(by.Token))
+	}
+	res, err := controlplane.Commit(ctx, m.Store, change.Txn())
+	if err == nil && !res.Committed {
+		err = types.Errorf(types.Conflict, "join node %s: it joins by another request: try again", node)
+	}
+	return err
 }
 
 // mayMake returns nil if a caller may make a credential. It narrows the one that a caller makes for
@@ -106,6 +117,9 @@ func (m Manager) mayMake(by Caller, c *types.Credential) error {
 	err := by.May(rights.Need{Verb: rights.Write, Kind: rights.Tokens}, "")
 	if err == nil || c.Subject != by.Subject {
 		return err
+	}
+	if strings.HasPrefix(by.Subject, types.NodeSubject+":") {
+		return types.Errorf(types.Denied, "for: %s makes no tokens: an administrator makes one for a machine that joins", by.Subject)
 	}
 	for _, g := range c.Groups {
 		if !slices.Contains(by.Groups, g) {

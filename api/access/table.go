@@ -47,7 +47,7 @@ func ofCluster() []Row {
 		{Operation: "drainNode", Needs: write(rights.Nodes)},
 		{Operation: "labelNode", Needs: write(rights.Nodes)},
 		{Operation: "removeNode", Needs: write(rights.Nodes)},
-		{Operation: "certifyNode"}, // the node itself, and who may write tokens
+		{Operation: "certifyNode"}, // for the node itself, and for holders of the right to write tokens
 		{Operation: "getNodeUsage", Needs: read(rights.Nodes)},
 		{Operation: "listNodeUsage", Needs: read(rights.Nodes)}, // and read tasks: it has those of such namespaces
 		{Operation: "listImages", Needs: read(rights.Images)},

@@ -20,8 +20,8 @@ import (
 // NodeLife is how long the certificate of a node is valid: its agent renews it long before.
 const NodeLife = 24 * time.Hour
 
-// minRSA is the shortest RSA key of a node, in bits.
-const minRSA = 2048
+// The shortest and the longest RSA key of a node, in bits.
+const minRSA, maxRSA = 2048, 4096
 
 // NodeName returns the common name in the certificate of a node: its subject.
 func NodeName(node string) string { return types.NodeSubject + ":" + node }
@@ -35,13 +35,13 @@ func (a *Authority) Sign(request []byte, node string, now time.Time) (certPEM []
 	}
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
 	if err == nil {
-		err = csr.CheckSignature() // whoever asks has the key
+		err = csr.CheckSignature() // the sender has the key
 	}
 	if err != nil {
 		return nil, "", expires, types.Errorf(types.Invalid, "request: %w: make one with the key of the node", err)
 	}
 	if !strong(csr.PublicKey) {
-		return nil, "", expires, types.Errorf(types.Invalid, "request: its key is too weak: make one on the curve P-256, or an RSA key of %d bits or more", minRSA)
+		return nil, "", expires, types.Errorf(types.Invalid, "request: its key is too short or too long: make one on the curve P-256, or an RSA key of %d to %d bits", minRSA, maxRSA)
 	}
 	tmpl := template(NodeName(node), now, min(NodeLife, a.cert.NotAfter.Sub(now)))
 	tmpl.KeyUsage, tmpl.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -63,7 +63,7 @@ func strong(key any) bool {
 	case ed25519.PublicKey:
 		return true
 	case *rsa.PublicKey:
-		return k.N.BitLen() >= minRSA
+		return k.N.BitLen() >= minRSA && k.N.BitLen() <= maxRSA
 	}
 	return false
 }
@@ -72,6 +72,12 @@ func strong(key any) bool {
 func KeyHash(publicKeyInfo []byte) string {
 	sum := sha256.Sum256(publicKeyInfo)
 	return hex.EncodeToString(sum[:])
+}
+
+// Within reports whether a pool trusts what the authority signs.
+func (a *Authority) Within(pool *x509.CertPool) bool {
+	_, err := a.cert.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return err == nil
 }
 
 // Pool returns the authority as one to trust.

@@ -130,3 +130,30 @@ func TestDialSaysWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+// TestStore: a place with a server is reached by its gateway, and one without by etcd.
+func TestStore(t *testing.T) {
+	for _, c := range []struct {
+		place    contexts.Place
+		endpoint string
+		token    string
+		secure   bool
+	}{
+		{contexts.Place{Server: "https://example.com:7421", Token: "t"}, "https://example.com:7421", "t", true},
+		{contexts.Place{Server: "https://example.com", Token: "t"}, "https://example.com:443", "t", true},
+		{contexts.Place{Server: "http://127.0.0.1:7421", Token: "t"}, "http://127.0.0.1:7421", "t", false},
+		{contexts.Place{Server: "unix:///run/api.sock"}, "unix:///run/api.sock", "", false},
+		{contexts.Place{Address: etcdstore.Address{Endpoints: []string{"10.0.0.1:2379"}}, Token: "t"}, "10.0.0.1:2379", "", false},
+		{contexts.Place{Dir: "/c"}, contexts.Endpoint("/c"), "", false},
+	} {
+		cfg, err := c.place.Store()
+		if err != nil || cfg.Endpoints[0] != c.endpoint || cfg.Token != c.token || (cfg.TLS != nil) != c.secure {
+			t.Errorf("%+v: %+v, %v", c.place, cfg, err)
+		}
+	}
+	for _, server := range []string{"example.com", "ftp://example.com:1", "https://"} {
+		if cfg, err := (contexts.Place{Server: server}).Store(); !types.Is(err, types.Invalid) {
+			t.Errorf("%q: %+v, %v", server, cfg, err)
+		}
+	}
+}

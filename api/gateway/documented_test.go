@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/escher-sched/escher/api/access"
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/types/rights"
 )
@@ -43,15 +45,15 @@ func table() string {
 	var order []string
 	kinds := make(map[string][]string)
 	for _, a := range writers.Table() {
-		r, served := rules()[a.Kind]
-		if !served {
+		need, readable := access.Readable()[a.Kind]
+		if !readable && a.Kind != controlplane.Tokens {
 			continue
 		}
 		read := "nobody"
-		if r.read != nil {
-			read = "`" + r.read.String() + "`"
+		if readable {
+			read = "`" + need.String() + "`"
 		}
-		cells := fmt.Sprintf("| %s | %s | %s |", read, by(a.Put, r), by(a.Delete, r))
+		cells := fmt.Sprintf("| %s | %s | %s |", read, by(a.Put, a.Kind), by(a.Delete, a.Kind))
 		if kinds[cells] == nil {
 			order = append(order, cells)
 		}
@@ -66,7 +68,8 @@ func table() string {
 }
 
 // by says what it takes to be one of some writers.
-func by(all []writers.Writer, r rule) string {
+func by(all []writers.Writer, kind controlplane.Kind) string {
+	need, known := writable()[kind]
 	var ways []string
 	for _, w := range all {
 		way := ""
@@ -75,10 +78,10 @@ func by(all []writers.Writer, r rule) string {
 			way = "agent"
 		case w == writers.Scheduler:
 			way = "`" + rights.Need{Verb: rights.Write, Kind: rights.Bindings}.String() + "`"
-		case w == writers.Application && r.write != nil:
-			way = "`" + r.write.String() + "`"
-		case w == writers.Administrator && r.write != nil:
-			way = "`" + r.write.String() + "`, in the cluster"
+		case w == writers.Application && known:
+			way = "`" + need.String() + "`"
+		case w == writers.Administrator && known:
+			way = "`" + need.String() + "`, in the cluster"
 		}
 		if way != "" && !slices.Contains(ways, way) {
 			ways = append(ways, way)

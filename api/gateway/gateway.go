@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -16,6 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/controlplane"
@@ -34,8 +37,17 @@ const (
 
 const (
 	// streamsOpen bounds the calls of one connection, and requestBytes the size of a message.
-	streamsOpen  = 1024
+	streamsOpen  = 512
 	requestBytes = 2 << 20
+	// answerBytes bounds an answer; streams of parts have any size.
+	answerBytes = 64 << 20
+	// unidentified bounds the calls that are being read and whose tokens are not known yet.
+	unidentified = 64
+	// watchesOpen bounds the watches of one subject.
+	watchesOpen = 20_000
+	// leaseRate and leaseBurst bound the leases that a subject grants: a second, and at once.
+	leaseRate  = 10
+	leaseBurst = 200
 	// connectionAge is how long a connection lives. The next one shows the renewed certificate, and may be
 	// to another server.
 	connectionAge = 4 * time.Hour
@@ -53,8 +65,46 @@ type Config struct {
 	Authority *access.Authority
 	// Identify returns the identity of the sender of a call. Denied: it has none.
 	Identify func(ctx context.Context) (access.Identity, error)
+	// Known reports whether a token is known to be valid: the body of a call without one is not read. nil
+	// means that calls need none.
+	Known func(token string) bool
+	// Use and Watching bound what subjects do, at all listeners together: see NewUse.
+	Use, Watching *access.Gauges
+	// Payer returns the user whose share a resource is part of; empty if it is part of none.
+	Payer func(resource string) string
 	// Now returns the time.
 	Now func() time.Time
+}
+
+// NewUse returns what bounds the calls of subjects, and their watches.
+func NewUse(now func() time.Time) (use, watching *access.Gauges) {
+	return access.NewGauges(access.Use{Rate: callRate, Burst: callBurst, Open: callsOpen}, now),
+		access.NewGauges(access.Use{Rate: callRate, Burst: callBurst, Open: watchesOpen}, now)
+}
+
+// bearer returns the token in the metadata of a call; empty if there is none.
+func bearer(md metadata.MD) string {
+	for _, value := range md.Get("authorization") {
+		if token, ok := strings.CutPrefix(value, "Bearer "); ok {
+			return token
+		}
+	}
+	return ""
+}
+
+// certified returns the certificate that the sender of a call has shown; nil if it has none.
+func certified(ctx context.Context) *x509.Certificate {
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
+			return info.State.PeerCertificates[0]
+		}
+	}
+	return nil
+}
+
+// errNoToken is the error about a call without a token.
+func errNoToken() error {
+	return types.Errorf(types.Denied, "%w: the call has no token: set ESCHER_TOKEN, or send the metadata authorization: Bearer TOKEN", access.ErrUnauthenticated)
 }
 
 // Bearer returns identities by the tokens that calls carry or, without one, by the certificate that the
@@ -62,17 +112,13 @@ type Config struct {
 func Bearer(a *access.Authority) func(ctx context.Context) (access.Identity, error) {
 	return func(ctx context.Context) (access.Identity, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
-		for _, value := range md.Get("authorization") {
-			if token, ok := strings.CutPrefix(value, "Bearer "); ok {
-				return a.Identify(token)
-			}
+		if token := bearer(md); token != "" {
+			return a.Identify(token)
 		}
-		if p, ok := peer.FromContext(ctx); ok {
-			if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
-				return a.Certified(info.State.PeerCertificates[0])
-			}
+		if cert := certified(ctx); cert != nil {
+			return a.Certified(cert)
 		}
-		return access.Identity{}, types.Errorf(types.Denied, "%w: the call has no token: set ESCHER_TOKEN, or send the metadata authorization: Bearer TOKEN", access.ErrUnauthenticated)
+		return access.Identity{}, errNoToken()
 	}
 }
 
@@ -83,8 +129,11 @@ type Gateway struct {
 	watch pb.WatchClient
 	lease pb.LeaseClient
 	codec codec
-	use   *access.Gauges
 	base  user
+	// leases bound the leases that subjects grant.
+	leases *access.Gauges
+	// unread counts calls whose sender is not identified yet.
+	unread atomic.Int64
 
 	mu sync.Mutex
 	// tasks says when a task of a namespace was last seen bound to a node.
@@ -96,15 +145,15 @@ func New(cfg Config) *grpc.Server {
 	g := &Gateway{
 		cfg: cfg, kv: pb.NewKVClient(cfg.Etcd), watch: pb.NewWatchClient(cfg.Etcd), lease: pb.NewLeaseClient(cfg.Etcd),
 		codec: newCodec(),
-		use:   access.NewGauges(access.Use{Rate: callRate, Burst: callBurst, Open: callsOpen}, cfg.Now),
-		base:  user{rules: rules(), table: make(map[controlplane.Kind]writers.Access)},
-		tasks: make(map[[2]string]time.Time),
+		base:  user{reading: access.Readable(), writing: writable(), table: make(map[controlplane.Kind]writers.Access)},
+		tasks: make(map[[2]string]time.Time), leases: access.NewGauges(access.Use{Rate: leaseRate, Burst: leaseBurst}, cfg.Now),
 	}
 	for _, a := range writers.Table() {
 		g.base.table[a.Kind] = a
 	}
 	g.base.bound = g.bound
 	s := grpc.NewServer(
+		grpc.InTapHandle(g.tap), grpc.WaitForHandlers(true),
 		grpc.UnaryInterceptor(g.unary), grpc.StreamInterceptor(g.stream),
 		grpc.ForceServerCodecV2(g.codec), grpc.MaxRecvMsgSize(requestBytes), grpc.MaxConcurrentStreams(streamsOpen),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connWindow),
@@ -112,7 +161,7 @@ func New(cfg Config) *grpc.Server {
 		// Clients ask every ten seconds whether the connection is alive, and a silent one is closed.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 4 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: 30 * time.Second, Timeout: 10 * time.Second,
+			Time: 30 * time.Second, Timeout: 10 * time.Second, MaxConnectionIdle: 2 * time.Minute,
 			MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: time.Minute,
 		}),
 	)
@@ -122,6 +171,30 @@ func New(cfg Config) *grpc.Server {
 	return s
 }
 
+// arrival is the key of what to call, once, when the sender of a call is identified.
+type arrival struct{}
+
+// tap refuses a call before its body is read, unless its sender has a certificate or a token. Of calls with
+// a token that is not known yet, it lets some through: the token may be new.
+func (g *Gateway) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if g.cfg.Known == nil || certified(ctx) != nil {
+		return ctx, nil
+	}
+	token := bearer(info.Header)
+	switch {
+	case token == "":
+		return ctx, refusal(errNoToken())
+	case g.cfg.Known(token):
+		return ctx, nil
+	case g.unread.Add(1) > unidentified:
+		g.unread.Add(-1)
+		return ctx, refusal(types.Errorf(types.Denied, "%w: the token is unknown, or was revoked: ask an administrator for one (escher auth token create)", access.ErrUnauthenticated))
+	}
+	read := sync.OnceFunc(func() { g.unread.Add(-1) })
+	context.AfterFunc(ctx, read) // at the end of the call
+	return context.WithValue(ctx, arrival{}, read), nil
+}
+
 // sender is the key of the user in the context of a call.
 type sender struct{}
 
@@ -129,10 +202,13 @@ type sender struct{}
 // what to call at the end of the call.
 func (g *Gateway) enter(ctx context.Context) (context.Context, func(), error) {
 	id, err := g.cfg.Identify(ctx)
+	if read, ok := ctx.Value(arrival{}).(func()); ok {
+		read()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	leave, err := g.use.Enter(id.Subject)
+	leave, err := g.cfg.Use.Enter(id.Subject)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -221,19 +297,19 @@ const (
 )
 
 // bound reports whether a task of a namespace is bound to a node, or was some seconds ago.
-func (g *Gateway) bound(ctx context.Context, node, ns string) bool {
+func (g *Gateway) bound(ctx context.Context, node, ns string) (bool, error) {
 	at := [2]string{node, ns}
 	now := g.cfg.Now()
 	g.mu.Lock()
 	seen := g.tasks[at]
 	g.mu.Unlock()
 	if now.Sub(seen) < boundFor {
-		return true
+		return true, nil
 	}
 	prefix := controlplane.Prefix(controlplane.Bindings, node, ns)
 	res, err := g.kv.Range(ctx, &pb.RangeRequest{Key: []byte(prefix), RangeEnd: []byte(etcdstore.PrefixEnd(prefix)), Limit: 1, KeysOnly: true})
 	if err != nil || len(res.Kvs) == 0 {
-		return false // not known to be
+		return false, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -241,5 +317,5 @@ func (g *Gateway) bound(ctx context.Context, node, ns string) bool {
 		clear(g.tasks)
 	}
 	g.tasks[at] = now
-	return true
+	return true, nil
 }

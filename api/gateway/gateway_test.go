@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/gateway"
@@ -16,7 +17,9 @@ import (
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
 	"github.com/escher-sched/escher/controlplane/storetest"
+	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/rights"
 )
 
 // world is an etcd with a gateway in front of it.
@@ -24,9 +27,11 @@ type world struct {
 	t *testing.T
 	access.Manager
 	// direct is the store of etcd itself.
-	direct  *etcdstore.Store
-	srv     *etcdtest.Server
-	address string
+	direct    *etcdstore.Store
+	srv       *etcdtest.Server
+	address   string
+	authority *access.Authority
+	use       *access.Gauges
 }
 
 // start starts a gateway. identify nil means by tokens.
@@ -38,10 +43,15 @@ func start(t *testing.T, identify func(context.Context) (access.Identity, error)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- authority.Run(ctx) }()
+	var known func(string) bool
 	if identify == nil {
-		identify = gateway.Bearer(authority)
+		identify, known = gateway.Bearer(authority), authority.Knows
 	}
-	s := gateway.New(gateway.Config{Etcd: srv.Client.ActiveConnection(), Limits: etcdstore.ServerLimits(), Authority: authority, Identify: identify, Now: time.Now})
+	use, watching := gateway.NewUse(time.Now)
+	s := gateway.New(gateway.Config{
+		Etcd: srv.Client.ActiveConnection(), Limits: etcdstore.ServerLimits(), Authority: authority, Identify: identify, Known: known, Use: use, Watching: watching,
+		Payer: share.Payer, Now: time.Now,
+	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -51,26 +61,31 @@ func start(t *testing.T, identify func(context.Context) (access.Identity, error)
 	t.Cleanup(func() {
 		s.Stop()
 		cancel()
-		if err := errors.Join(<-served, ignoreCanceled(<-ended)); err != nil {
+		if err := errors.Join(ignoreCanceled(<-served), ignoreCanceled(<-ended)); err != nil {
 			t.Error(err)
 		}
 	})
-	return &world{t, access.Manager{Store: direct, Now: time.Now}, direct, srv, l.Addr().String()}
+	return &world{t, access.Manager{Store: direct, Now: time.Now}, direct, srv, l.Addr().String(), authority, use}
 }
 
 func ignoreCanceled(err error) error {
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}
 	return err
 }
 
-// grant gives a subject rights.
+// grant gives subjects rights, and waits until the gateway knows that.
 func (w *world) grant(name string, r types.Right) {
 	w.t.Helper()
 	if err := w.Grant(w.t.Context(), access.From(w.t.Context()), name, r); err != nil {
 		w.t.Fatal(err)
 	}
+	need, ns := rights.Need{Verb: rights.Read, Kind: rights.Tasks}, r.Namespaces[0]
+	if ns == types.Everywhere {
+		ns = ""
+	}
+	w.await("the right is known", func() bool { return w.authority.May(access.Identity{Subject: r.Subjects[0]}, need, ns) == nil })
 }
 
 // as returns the store of a subject, with the id of its token.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -23,13 +22,19 @@ type kvServer struct {
 	g *Gateway
 }
 
-// answers lets etcd's answers have any size, as etcd itself sends them.
-func answers() grpc.CallOption { return grpc.MaxCallRecvMsgSize(math.MaxInt32) }
+// answers bounds etcd's answers. A part of a stream is small.
+func answers() grpc.CallOption { return grpc.MaxCallRecvMsgSize(answerBytes) }
+
+// maxKey bounds a key in a request: those of Escher are shorter.
+const maxKey = 512
 
 // looks returns what a user sees of a range.
 func looks(ctx context.Context, u user, from, end []byte) (view, error) {
 	if u.Root {
 		return view{}, nil // as by etcd itself
+	}
+	if max(len(from), len(end)) > maxKey {
+		return view{}, types.Errorf(types.Invalid, "read %.40q: the key has more than %d bytes: correct it", from, maxKey)
 	}
 	if len(end) == 0 && strings.HasPrefix(string(from), controlplane.Root) && strings.HasSuffix(string(from), "/") {
 		return view{}, nil // never a key: programs read it for the revision of the store
@@ -41,34 +46,76 @@ func looks(ctx context.Context, u user, from, end []byte) (view, error) {
 	return u.views(ctx, s, string(from))
 }
 
+// plain returns an error if a read tells more of a range than the keys that the user sees: by their order,
+// their number, or the revisions of the others.
+func plain(u user, v view, req *pb.RangeRequest) error {
+	ordered := req.SortOrder != pb.RangeRequest_NONE && (req.SortTarget != pb.RangeRequest_KEY || req.SortOrder != pb.RangeRequest_ASCEND)
+	revisions := req.MinModRevision != 0 || req.MaxModRevision != 0 || req.MinCreateRevision != 0 || req.MaxCreateRevision != 0
+	if v.whole() || v.visible == nil && (!ordered || req.SortTarget != pb.RangeRequest_VALUE) || v.visible != nil && !ordered && !revisions && !req.CountOnly {
+		return nil
+	}
+	return types.Errorf(types.Invalid, "read %.100q: counts, sorts or selects by revision what %s may not see: name a namespace, or select from what comes", req.Key, u.Subject)
+}
+
+// pageKeys is how many keys are read at once of a range that is filtered.
+const pageKeys = 2000
+
 // Range reads a range.
 func (s kvServer) Range(ctx context.Context, req *pb.RangeRequest) (*pb.RangeResponse, error) {
-	u := from(ctx)
+	u := from(ctx).remembering()
 	v, err := looks(ctx, u, req.Key, req.RangeEnd)
+	if err == nil {
+		err = plain(u, v, req)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if v.visible != nil && (req.CountOnly || req.SortOrder != pb.RangeRequest_NONE && (req.SortOrder != pb.RangeRequest_ASCEND || req.SortTarget != pb.RangeRequest_KEY)) {
-		return nil, types.Errorf(types.Invalid, "read %.100q: counts and sorts keys that %s may not read: name a namespace, or sort what comes", req.Key, u.Subject)
+	if v.visible != nil {
+		return s.filtered(ctx, u, v, req)
 	}
-	for ctx, left := onward(ctx), req.Limit; ; {
-		res, err := s.g.kv.Range(ctx, req, answers())
-		if err != nil || v.whole() {
-			return res, err
-		}
-		var last []byte
-		if n := len(res.Kvs); n > 0 {
-			last = res.Kvs[n-1].Key
-		}
+	res, err := s.g.kv.Range(onward(ctx), req, answers())
+	if err == nil {
 		res.Kvs = u.shown(ctx, v, res.Kvs)
-		// A page of which the user sees nothing says nothing about where to go on.
-		if len(res.Kvs) > 0 || !res.More || left <= 0 {
-			if v.visible != nil {
-				res.Count = int64(len(res.Kvs))
-			}
-			return res, nil
+	}
+	return res, err
+}
+
+// filtered reads the keys of a range that the user sees, as many as it wants: neither the number of keys
+// nor whether there are more tells of others.
+func (s kvServer) filtered(ctx context.Context, u user, v view, req *pb.RangeRequest) (*pb.RangeResponse, error) {
+	most := req.Limit
+	req.Limit = pageKeys
+	var all *pb.RangeResponse
+	for bytes := 0; ; {
+		res, err := s.g.kv.Range(onward(ctx), req, answers())
+		if err != nil {
+			return nil, err
 		}
-		req.Key, req.Revision = append(slices.Clone(last), 0), res.Header.Revision
+		more := res.More && len(res.Kvs) > 0
+		if more {
+			req.Key = append(slices.Clone(res.Kvs[len(res.Kvs)-1].Key), 0)
+		}
+		if req.Revision == 0 {
+			req.Revision = res.Header.Revision
+		}
+		seen := u.shown(ctx, v, res.Kvs)
+		if all == nil {
+			all, res.Kvs = res, nil
+		}
+		all.Kvs = append(all.Kvs, seen...)
+		for _, kv := range seen {
+			bytes += len(kv.Key) + len(kv.Value)
+		}
+		switch n := int64(len(all.Kvs)); {
+		case most > 0 && n > most:
+			all.Kvs, all.More, all.Count = all.Kvs[:most], true, most
+			return all, nil
+		case !more:
+			all.More, all.Count = false, n
+			return all, nil
+		case bytes > answerBytes:
+			return nil, types.Errorf(types.Invalid, "read %.100q: the answer has more than %d bytes: read it by pages", req.Key, answerBytes)
+		}
 	}
 }
 
@@ -83,8 +130,14 @@ func (s kvServer) Compact(ctx context.Context, req *pb.CompactionRequest) (*pb.C
 // RangeStream reads a range, and answers in parts.
 func (s kvServer) RangeStream(req *pb.RangeRequest, stream grpc.ServerStreamingServer[pb.RangeStreamResponse]) error {
 	ctx := stream.Context()
-	u := from(ctx)
+	u := from(ctx).remembering()
 	v, err := looks(ctx, u, req.Key, req.RangeEnd)
+	if err == nil {
+		err = plain(u, v, req)
+	}
+	if err == nil && v.visible != nil && req.Limit != 0 {
+		err = types.Errorf(types.Invalid, "read %.100q: a limit counts what %s may not see: read it without, or not as a stream", req.Key, u.Subject)
+	}
 	if err != nil {
 		return err
 	}
@@ -127,8 +180,8 @@ func (u user) shows(ctx context.Context, v view, kv *mvccpb.KeyValue) bool {
 			return false
 		}
 	}
-	if v.redacts && len(kv.Value) > 0 && kind == controlplane.Allocated {
-		kv.Value = u.redact(ctx, kv.Value)
+	if v.redacts && len(kv.Value) > 0 && u.redacts(kind) {
+		kv.Value = u.redact(ctx, kv.Key, kv.Value)
 	}
 	return true
 }

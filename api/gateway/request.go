@@ -173,5 +173,5 @@ func (s *summary) parse(data []byte) error {
 
 // within reports whether the user sees all of the answer.
 func (s *summary) within(v view) bool {
-	return v.whole() || !s.empty && !slices.ContainsFunc(s.kinds, func(k controlplane.Kind) bool { return !v.kinds[k] || v.redacts && k == controlplane.Allocated })
+	return v.whole() || !s.empty && !slices.ContainsFunc(s.kinds, func(k controlplane.Kind) bool { return !v.kinds[k] })
 }

@@ -11,47 +11,20 @@ import (
 	"github.com/escher-sched/escher/types/rights"
 )
 
-// rule says what it takes to use the keys of a kind. In reads and writes of keys with a namespace, the
-// need is one in that namespace; the cluster includes all.
-type rule struct {
-	// read is the need to read them; nil: only an agent reads its own, or nobody.
-	read *rights.Need
-	// write is the need to be the application or administrator that package writers names.
-	write *rights.Need
-}
-
-// rules returns the rule of each kind of keys. A kind without one is served to nobody: servers alone
-// read the rights, and whoever manages those uses the HTTP API.
-func rules() map[controlplane.Kind]rule {
-	reads := func(k rights.Kind) *rights.Need { return &rights.Need{Verb: rights.Read, Kind: k} }
-	writes := func(k rights.Kind) *rights.Need { return &rights.Need{Verb: rights.Write, Kind: k} }
-	work := func(k rights.Kind) rule { return rule{reads(k), writes(k)} }
-	return map[controlplane.Kind]rule{
-		controlplane.Nodes:        work(rights.Nodes),
-		controlplane.Devices:      work(rights.Nodes),
-		controlplane.Alive:        {read: reads(rights.Nodes)},
-		controlplane.Cordons:      work(rights.Nodes),
-		controlplane.Allocated:    work(rights.Nodes), // without what others hold: see redact
-		controlplane.Tokens:       {},
-		controlplane.Namespaces:   work(rights.Namespaces),
-		controlplane.Admissions:   {read: reads(rights.Namespaces)},
-		controlplane.Resources:    work(rights.Resources),
-		controlplane.Sessions:     work(rights.Resources),
-		controlplane.Provided:     work(rights.Resources),
-		controlplane.Specs:        work(rights.Tasks),
-		controlplane.Tasks:        work(rights.Tasks),
-		controlplane.Statuses:     work(rights.Tasks),
-		controlplane.Jobs:         work(rights.Jobs),
-		controlplane.Reservations: work(rights.Reservations),
-		controlplane.Grants:       {read: reads(rights.Reservations)},
-		controlplane.Policies:     work(rights.Policies),
-		controlplane.Histories:    {read: reads(rights.History)},
-		controlplane.Bindings:     {read: reads(rights.Tasks)},
-		controlplane.Reports:      {read: reads(rights.Tasks)},
-		controlplane.Schedulers:   {read: reads(rights.Bindings)},
-		controlplane.Leaders:      {read: reads(rights.Bindings)},
-		controlplane.System:       {read: reads(rights.Nodes)},
+// writable returns what it takes to write keys of each kind: as an application in the namespace of the key,
+// or as an administrator in the cluster. Package writers says who is a writer of which.
+func writable() map[controlplane.Kind]rights.Need {
+	all := make(map[controlplane.Kind]rights.Need)
+	for kind, of := range map[controlplane.Kind]rights.Kind{
+		controlplane.Nodes: rights.Nodes, controlplane.Devices: rights.Nodes, controlplane.Cordons: rights.Nodes, controlplane.Allocated: rights.Nodes,
+		controlplane.Namespaces: rights.Namespaces,
+		controlplane.Resources:  rights.Resources, controlplane.Sessions: rights.Resources, controlplane.Provided: rights.Resources,
+		controlplane.Specs: rights.Tasks, controlplane.Tasks: rights.Tasks, controlplane.Statuses: rights.Tasks, controlplane.Jobs: rights.Jobs,
+		controlplane.Reservations: rights.Reservations, controlplane.Policies: rights.Policies,
+	} {
+		all[kind] = rights.Need{Verb: rights.Write, Kind: of}
 	}
+	return all
 }
 
 // grantRole is the role that schedulers share; other leaders are servers.
@@ -64,16 +37,14 @@ type user struct {
 	node string
 	// bound reports whether a task of a namespace is bound to the node. Its agent then acts for the
 	// applications of the namespace, by the sockets of the tasks.
-	bound func(ctx context.Context, node, ns string) bool
-	rules map[controlplane.Kind]rule
-	table map[controlplane.Kind]writers.Access
+	bound func(ctx context.Context, node, ns string) (bool, error)
+	// reading and writing are what it takes, and table says who writes which keys.
+	reading, writing map[controlplane.Kind]rights.Need
+	table            map[controlplane.Kind]writers.Access
 }
 
 // reads returns nil if the user may read a key. Denied: it may not.
 func (u user) reads(ctx context.Context, k controlplane.Key) error {
-	if k.Kind == controlplane.Leaders && k.ID != grantRole {
-		return u.denied("read", k.String())
-	}
 	return u.sees(ctx, k.Kind, k.Namespace, k.Node, k.String())
 }
 
@@ -82,38 +53,44 @@ func (u user) sees(ctx context.Context, kind controlplane.Kind, ns, node, what s
 	if kind == controlplane.Allocated && ns != "" {
 		kind = controlplane.Resources // a pool is a resource of its namespace
 	}
-	r, known := u.rules[kind]
+	need, known := u.reading[kind]
 	switch {
-	case known && u.node != "":
-		if u.agentSees(ctx, kind, ns, node) {
-			return nil
+	case u.node != "":
+		sees, err := u.agentSees(ctx, kind, ns, node)
+		if sees || err != nil {
+			return err
 		}
-	case known && r.read != nil:
-		return u.May(*r.read, ns)
+	case known && !namespaced(kind) && u.Somewhere(need):
+		return nil // facts of the cluster
+	case known:
+		return u.May(need, ns)
 	}
 	return u.denied("read", what)
 }
 
 // agentSees reports whether the agent of a node may read keys: those of its node, facts of the cluster,
 // and those of the namespaces whose tasks are bound to it.
-func (u user) agentSees(ctx context.Context, kind controlplane.Kind, ns, node string) bool {
+func (u user) agentSees(ctx context.Context, kind controlplane.Kind, ns, node string) (bool, error) {
 	switch kind {
 	case controlplane.Nodes, controlplane.Devices, controlplane.Alive, controlplane.Cordons, controlplane.System:
-		return true
+		return true, nil
 	case controlplane.Allocated:
 		if ns == "" {
-			return node != ""
+			return node != "", nil
 		}
 	case controlplane.Tokens:
-		return node == u.node
+		return node == u.node, nil
 	case controlplane.Bindings, controlplane.Reports:
 		if node == u.node {
-			return true
+			return true, nil
 		}
 	case controlplane.Schedulers, controlplane.Leaders:
-		return false
+		return false, nil
 	}
-	return ns != "" && u.bound(ctx, u.node, ns)
+	if ns == "" {
+		return false, nil
+	}
+	return u.bound(ctx, u.node, ns)
 }
 
 // changes returns nil if the user may put or delete a key. Denied: it may not.
@@ -125,9 +102,11 @@ func (u user) changes(ctx context.Context, k controlplane.Key, deletes bool) err
 	}
 	var why error
 	for _, w := range by {
-		if err := u.writes(ctx, w, k); err == nil {
-			return nil
-		} else if why == nil && u.node == "" {
+		err := u.writes(ctx, w, k)
+		if err == nil || !types.Is(err, types.Denied) {
+			return err
+		}
+		if why == nil && u.node == "" {
 			why = err
 		}
 	}
@@ -139,7 +118,7 @@ func (u user) changes(ctx context.Context, k controlplane.Key, deletes bool) err
 
 // writes returns nil if the user is a writer of a key.
 func (u user) writes(ctx context.Context, w writers.Writer, k controlplane.Key) error {
-	need := u.rules[k.Kind].write
+	need, known := u.writing[k.Kind]
 	switch w {
 	case writers.Agent:
 		if u.node != "" && k.Node == u.node {
@@ -148,19 +127,22 @@ func (u user) writes(ctx context.Context, w writers.Writer, k controlplane.Key) 
 	case writers.Application:
 		switch {
 		case u.node != "":
-			if k.Namespace != "" && u.bound(ctx, u.node, k.Namespace) {
-				return nil
+			if k.Namespace == "" {
+				break
 			}
-		case need != nil:
-			return u.May(*need, k.Namespace)
+			if bound, err := u.bound(ctx, u.node, k.Namespace); bound || err != nil {
+				return err
+			}
+		case known:
+			return u.May(need, k.Namespace)
 		}
 	case writers.Scheduler:
 		if u.node == "" && (k.Kind != controlplane.Leaders || k.ID == grantRole) {
 			return u.May(rights.Need{Verb: rights.Write, Kind: rights.Bindings}, "")
 		}
 	case writers.Administrator:
-		if u.node == "" && need != nil {
-			return u.May(*need, "")
+		if u.node == "" && known {
+			return u.May(need, "")
 		}
 	case writers.Server: // servers use etcd
 	}
@@ -177,19 +159,36 @@ type view struct {
 	// visible reports whether the user sees a key; nil means all. kinds are those of which it sees all.
 	visible func(k controlplane.Key) bool
 	kinds   map[controlplane.Kind]bool
-	// redacts reports whether values lose what belongs to namespaces that the user may not read.
+	// redacts reports whether values may lose what the user may not see: see access.Redacted.
 	redacts bool
 }
 
 // whole reports whether the user sees everything.
 func (v view) whole() bool { return v.visible == nil && !v.redacts }
 
+// redacts reports whether values of a kind may lose something.
+func (u user) redacts(kind controlplane.Kind) bool {
+	switch kind {
+	case controlplane.Alive, controlplane.Leaders:
+		return true
+	case controlplane.Schedulers:
+		return u.May(rights.Need{Verb: rights.Write, Kind: rights.Bindings}, "") != nil
+	case controlplane.Allocated:
+		return u.node != "" || u.May(u.reading[controlplane.Resources], "") != nil
+	case controlplane.Specs:
+		return u.node == "" && u.May(u.writing[controlplane.Specs], "") != nil
+	}
+	return false
+}
+
 // views returns what the user sees of a span. Denied: it sees nothing of it.
 func (u user) views(ctx context.Context, s span, what string) (view, error) {
-	everything := u.node == "" && u.May(rights.Need{Verb: rights.Read, Kind: rights.Resources}, "") == nil
-	v := view{redacts: (s.kind == controlplane.Allocated || s.kind == "") && !everything}
+	v := view{redacts: s.kind == "" || u.redacts(s.kind)}
 	switch {
 	case s.single():
+		own := u.node != "" && s.key.Node == u.node
+		own = own || s.kind == controlplane.Leaders && s.key.ID == grantRole && !u.redacts(controlplane.Schedulers)
+		v.redacts = v.redacts && !own
 		return v, u.reads(ctx, s.key)
 	case s.kind == "":
 		return u.all(ctx, v)
@@ -197,9 +196,9 @@ func (u user) views(ctx context.Context, s span, what string) (view, error) {
 	ns, node := s.where()
 	err := u.sees(ctx, s.kind, ns, node, what)
 	switch {
-	case err != nil && (ns != "" || !u.somewhere(s.kind)):
+	case err != nil && (ns != "" || !u.somewhere(s.kind) || !types.Is(err, types.Denied)):
 		return v, err
-	case err == nil && s.kind != controlplane.Leaders && (s.kind != controlplane.Allocated || everything || ns != ""):
+	case err == nil && (s.kind != controlplane.Allocated || !v.redacts || ns != ""):
 		return v, nil
 	}
 	// Of some keys more is asked than of the range.
@@ -209,49 +208,34 @@ func (u user) views(ctx context.Context, s span, what string) (view, error) {
 
 // all returns what the user sees of all keys. Denied: it has no right at all.
 func (u user) all(ctx context.Context, v view) (view, error) {
-	if !u.Somewhere(rights.Need{Verb: rights.Read, Kind: rights.Nodes}) && u.node == "" {
+	if u.node == "" && !u.Somewhere(u.reading[controlplane.Nodes]) {
 		return v, u.denied("read", controlplane.Root)
 	}
 	v.visible = func(k controlplane.Key) bool { return u.reads(ctx, k) == nil }
 	v.kinds = make(map[controlplane.Kind]bool)
-	for kind := range u.rules {
-		if kind != controlplane.Leaders && (kind != controlplane.Allocated || !v.redacts) {
-			v.kinds[kind] = u.sees(ctx, kind, "", "", "") == nil
-		}
+	for kind := range u.reading {
+		v.kinds[kind] = !u.redacts(kind) && u.sees(ctx, kind, "", "", "") == nil
 	}
 	return v, nil
 }
 
 // somewhere reports whether the user may read keys of a kind with a namespace in one namespace at least.
 func (u user) somewhere(kind controlplane.Kind) bool {
-	if !slices.Contains(namespaced(), kind) {
-		return false
-	}
-	return u.node != "" || u.rules[kind].read != nil && u.Somewhere(*u.rules[kind].read)
+	need, known := u.reading[kind]
+	return namespaced(kind) && (u.node != "" || known && u.Somewhere(need))
 }
 
-// namespaced lists the kinds whose keys have a namespace.
-func namespaced() []controlplane.Kind {
-	return []controlplane.Kind{
+// namespaced reports whether each key of a kind has a namespace.
+func namespaced(kind controlplane.Kind) bool {
+	return slices.Contains([]controlplane.Kind{
 		controlplane.Admissions, controlplane.Bindings, controlplane.Grants, controlplane.Histories, controlplane.Jobs, controlplane.Namespaces, controlplane.Policies, controlplane.Provided,
 		controlplane.Reports, controlplane.Reservations, controlplane.Resources, controlplane.Sessions, controlplane.Specs, controlplane.Statuses, controlplane.Tasks,
-	}
+	}, kind)
 }
 
-// redact returns the value of a key without what belongs to namespaces that the user may not read; nil
-// if it is unreadable.
-func (u user) redact(ctx context.Context, value []byte) []byte {
-	var a types.Allocated
-	if types.Decode(value, &a) != nil {
-		return nil
-	}
-	kept := slices.DeleteFunc(slices.Clone(a.Holds), func(h types.Holding) bool {
-		ns, _, _ := h.Resource.Split()
-		return ns != "" && u.sees(ctx, controlplane.Resources, ns, "", "") != nil
-	})
-	if len(kept) == len(a.Holds) {
-		return value
-	}
-	a.Holds = kept
-	return types.Encode(types.Batch(value), &a)
+// redact returns the value of a key as the user may see it.
+func (u user) redact(ctx context.Context, key, value []byte) []byte {
+	k, _ := controlplane.Parse(string(key))
+	makes := u.node != "" || u.May(u.writing[controlplane.Specs], k.Namespace) == nil
+	return access.Redacted(k.Kind, value, func(ns string) bool { return u.sees(ctx, controlplane.Resources, ns, "", "") == nil }, makes)
 }

@@ -24,7 +24,7 @@ func holding(subject string, has map[string][]rights.Need) user {
 		return slices.Contains(has[""], n) || ns != "" && slices.Contains(has[ns], n) ||
 			n.Open() && slices.ContainsFunc(slices.Collect(maps.Values(has)), func(all []rights.Need) bool { return slices.Contains(all, n) })
 	}
-	u := user{rules: rules(), table: make(map[controlplane.Kind]writers.Access)}
+	u := user{reading: access.Readable(), writing: writable(), table: make(map[controlplane.Kind]writers.Access)}
 	for _, a := range writers.Table() {
 		u.table[a.Kind] = a
 	}
@@ -59,7 +59,7 @@ func of(r rights.Role, others ...rights.Need) []rights.Need {
 func users() map[string]user {
 	agent := holding("node:n1", nil)
 	agent.node = "n1"
-	agent.bound = func(_ context.Context, node, ns string) bool { return node == "n1" && ns == "a" }
+	agent.bound = func(_ context.Context, node, ns string) (bool, error) { return node == "n1" && ns == "a", nil }
 	return map[string]user{
 		"viewer of a":   holding("user:v", map[string][]rights.Need{"a": of(rights.Viewer)}),
 		"member of a":   holding("user:m", map[string][]rights.Need{"a": of(rights.Member)}),
@@ -145,9 +145,9 @@ func keyRights() map[string][3][]string {
 		controlplane.HistoryKey("b", "train"):       {everywhere, none, none},
 		controlplane.RightKey("r"):                  {none, none, none},
 		controlplane.CredentialKey("c"):             {none, none, none},
-		controlplane.SchedulerKey("s"):              {schedulers, schedulers, schedulers},
-		controlplane.LeaderKey("grant"):             {schedulers, schedulers, schedulers},
-		controlplane.LeaderKey("policies"):          {none, none, none},
+		controlplane.SchedulerKey("s"):              {but("nobody", "agent of n1"), schedulers, schedulers},
+		controlplane.LeaderKey("grant"):             {but("nobody", "agent of n1"), schedulers, schedulers},
+		controlplane.LeaderKey("policies"):          {but("nobody", "agent of n1"), none, none},
 		controlplane.AdmissionKey():                 {all, none, none},
 		controlplane.EpochKey():                     {all, none, none},
 		controlplane.Prefix("souls", "a") + "adele": {none, none, none},
@@ -180,7 +180,7 @@ func digest() string { return strings.Repeat("0", 64) }
 // TestEveryKindHasARule: a kind is served by a rule, or on purpose to nobody.
 func TestEveryKindHasARule(t *testing.T) {
 	for _, a := range writers.Table() {
-		if _, served := rules()[a.Kind]; served == slices.Contains([]controlplane.Kind{controlplane.Rights, controlplane.Credentials}, a.Kind) {
+		if _, served := access.Readable()[a.Kind]; a.Kind != controlplane.Tokens && served == slices.Contains([]controlplane.Kind{controlplane.Rights, controlplane.Credentials}, a.Kind) {
 			t.Errorf("%s: served is %t", a.Kind, served)
 		}
 	}

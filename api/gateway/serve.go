@@ -19,8 +19,10 @@ func Serve(ctx context.Context, l net.Listener, s *grpc.Server, http func(ctx co
 	calls := mux.Match(cmux.HTTP2())
 	others := mux.Match(cmux.Any())
 	g, ctx := supervise.WithContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	g.Go(func() error {
-		defer mux.Close() // and so its listeners
+		defer cancel()
 		return http(ctx, others)
 	})
 	g.Go(func() error {
@@ -37,11 +39,12 @@ func Serve(ctx context.Context, l net.Listener, s *grpc.Server, http func(ctx co
 		}
 		return err
 	})
-	stop := context.AfterFunc(ctx, func() {
-		s.Stop()
+	g.Go(func() error {
+		<-ctx.Done()
 		mux.Close()
 		_ = l.Close()
+		s.Stop() // and wait for its calls
+		return nil
 	})
-	defer stop()
 	return g.Wait()
 }

@@ -83,7 +83,7 @@ func TestTenants(t *testing.T) {
 		controlplane.Prefix(controlplane.Bindings, "n1", "b"): {"no right to read tasks in namespace b"},
 		controlplane.Prefix(controlplane.Credentials):         {"may not read /escher/credentials/"},
 		controlplane.Prefix(controlplane.Tokens):              {"may not read /escher/tokens/"},
-		controlplane.Prefix(controlplane.Leaders):             {"no right to read bindings in the cluster"},
+		controlplane.Prefix(controlplane.Leaders):             nil,
 		controlplane.Prefix(controlplane.Allocated, "*", "b"): {"no right to read resources in namespace b"},
 		"/escher/": {"/escher/allocated/n1", "/escher/bindings/n1/a/t/1", "/escher/nodes/n1", "/escher/status/a/t"},
 		"":         {"holds keys that are not Escher's"},
@@ -218,9 +218,9 @@ func TestTransactions(t *testing.T) {
 		return controlplane.Txn{Compares: compares, Ops: []controlplane.Op{{Key: key, Value: value}}}
 	}
 	mine, theirs := controlplane.ResourceKey("a", "x", "*"), controlplane.ResourceKey("b", "x", "*")
-	session := controlplane.SessionKey("a", "s")
+	session, budget := controlplane.SessionKey("a", "s"), controlplane.NamespaceAdmissionKey("a")
 	leased := func(id controlplane.LeaseID) controlplane.Txn {
-		txn := put(session, types.Encode(1, &types.Session{}), absent(session)...)
+		txn := put(session, types.Encode(1, &types.Session{}), absent(session, budget)...)
 		txn.Ops[0].Lease = id
 		return txn
 	}
@@ -229,7 +229,7 @@ func TestTransactions(t *testing.T) {
 		txn  controlplane.Txn
 		says string
 	}{
-		"put":                  {put(mine, resource, absent(mine)...), ""},
+		"put":                  {put(mine, resource, absent(mine, budget)...), ""},
 		"put of b":             {put(theirs, resource, absent(theirs)...), "no right to read resources in namespace b"},
 		"no compare":           {put(mine, resource), "is put, and not compared"},
 		"compare with b":       {put(mine, resource, append(absent(mine), absent(theirs)...)...), "no right to read resources in namespace b"},

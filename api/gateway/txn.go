@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -40,9 +41,15 @@ func handleTxn(srv any, ctx context.Context, decode func(any) error, intercept g
 
 // commit commits a transaction.
 func (s kvServer) commit(ctx context.Context, req *frame) (*frame, error) {
-	c := &check{user: from(ctx).remembering(), limits: s.g.cfg.Limits, absent: make(map[string]bool)}
+	c := &check{user: from(ctx).remembering(), g: s.g, compared: make(map[string]uint64)}
 	if err := c.txn(ctx, req.data); err != nil {
 		return nil, err
+	}
+	if len(c.recorded) > 0 {
+		var err error
+		if req, err = c.record(req); err != nil {
+			return nil, err
+		}
 	}
 	answer := new(frame)
 	if err := s.g.cfg.Etcd.Invoke(onward(ctx), pb.KV_Txn_FullMethodName, req, answer, answers(), grpc.ForceCodecV2(s.g.codec)); err != nil {
@@ -75,18 +82,39 @@ func (u user) remembering() user {
 		}
 		return err
 	}
+	type answer struct {
+		bound bool
+		err   error
+	}
+	askBound, known := u.bound, make(map[string]answer)
+	u.bound = func(ctx context.Context, node, ns string) (bool, error) {
+		a, ok := known[ns]
+		if !ok {
+			a.bound, a.err = askBound(ctx, node, ns)
+			known[ns] = a
+		}
+		return a.bound, a.err
+	}
 	return u
 }
 
 // check checks a transaction.
 type check struct {
-	user   user
-	limits controlplane.Limits
-	// absent has the compared keys, each with whether it is compared as absent.
-	absent map[string]bool
+	user user
+	g    *Gateway
+	// compared has the keys of which the transaction compares the revision, 0 for absent, or any for those of
+	// which it compares more or less than that.
+	compared map[string]uint64
 	// success and failure say what the user sees of the operations of each branch.
 	success, failure []view
+	// recorded has the values of puts that get the user who submits them, by their number.
+	recorded map[int][]byte
+	// settings and closed are those of a namespace, once they are read.
+	settings map[string]*types.Namespace
 }
+
+// anyRevision stands for a compare that does not say that a key is at a revision.
+const anyRevision = math.MaxUint64
 
 // txn returns nil if the user may commit a transaction, and readers take its values.
 func (c *check) txn(ctx context.Context, data []byte) error {
@@ -94,7 +122,7 @@ func (c *check) txn(ctx context.Context, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if max(len(compares), len(branches[0]), len(branches[1])) > c.limits.Ops {
+	if max(len(compares), len(branches[0]), len(branches[1])) > c.g.cfg.Limits.Ops {
 		return rpctypes.ErrGRPCTooManyOps
 	}
 	for i := range compares {
@@ -120,14 +148,16 @@ func (c *check) compare(ctx context.Context, x *compare) error {
 	if v.visible != nil || v.redacts && x.target == pb.Compare_VALUE {
 		return types.Errorf(types.Denied, "compare %.100q: it holds keys that %s may not read: name a namespace, or one key", x.key, c.user.Subject)
 	}
-	if len(x.end) > 0 || x.result != pb.Compare_EQUAL {
+	if _, ours := controlplane.Parse(string(x.key)); !ours || len(x.end) > 0 || x.result != pb.Compare_EQUAL {
 		return nil
 	}
-	switch x.target {
-	case pb.Compare_MOD, pb.Compare_CREATE:
-		c.absent[string(x.key)] = x.revision == 0
-	case pb.Compare_VALUE:
-		c.absent[string(x.key)] = false
+	revision := uint64(anyRevision)
+	switch {
+	case x.target == pb.Compare_MOD, x.target == pb.Compare_CREATE && x.revision == 0:
+		revision = x.revision
+	}
+	if was, twice := c.compared[string(x.key)]; !twice || was == anyRevision {
+		c.compared[string(x.key)] = revision
 	}
 	return nil
 }
@@ -140,8 +170,8 @@ func (c *check) branch(ctx context.Context, ops []operation, writes bool) (seen 
 		case reads:
 			var v view
 			if v, err = looks(ctx, c.user, op.key, op.end); err == nil && !v.whole() {
-				if op.counts {
-					err = types.Errorf(types.Invalid, "read %.100q: counts keys that %s may not read: name a namespace", op.key, c.user.Subject)
+				if v.visible != nil || len(op.end) > 0 {
+					err = types.Errorf(types.Invalid, "read %.100q: holds what %s may not see: read it outside of a transaction, or name a namespace", op.key, c.user.Subject)
 				}
 				if seen == nil {
 					seen = make([]view, len(ops))
@@ -149,7 +179,7 @@ func (c *check) branch(ctx context.Context, ops []operation, writes bool) (seen 
 				seen[i] = v
 			}
 		case puts:
-			err = c.put(ctx, op, writes)
+			err = c.put(ctx, i, op, writes)
 		case deletes:
 			err = c.delete(ctx, op, writes)
 		default:
@@ -208,20 +238,26 @@ func (c *check) guarded(k controlplane.Key, key []byte) bool {
 	if k.Kind == controlplane.Specs {
 		return true
 	}
-	if !slices.Contains(c.user.table[k.Kind].Put, writers.Application) {
-		return len(c.absent) > 0
+	if !c.ofApplication(k) {
+		return len(c.compared) > 0
 	}
-	_, compared := c.absent[string(key)]
+	_, compared := c.compared[string(key)]
 	return compared
 }
 
-// put checks that readers take a value, and that what it needs is compared.
-func (c *check) put(ctx context.Context, put *operation, writes bool) error {
+// ofApplication reports whether applications put keys of a kind.
+func (c *check) ofApplication(k controlplane.Key) bool {
+	return slices.Contains(c.user.table[k.Kind].Put, writers.Application)
+}
+
+// put checks the n-th operation: that readers take the value, and that what it needs is compared.
+func (c *check) put(ctx context.Context, n int, put *operation, writes bool) error {
 	k, err := c.changed(ctx, put.key, false, writes)
 	if err != nil {
 		return err
 	}
 	m := audit.NewMessage(k)
+	leased := k.Kind.Leased() || k.Kind == controlplane.Leaders
 	switch {
 	case m == nil && c.user.Root: // no key of Escher
 		return nil
@@ -230,6 +266,8 @@ func (c *check) put(ctx context.Context, put *operation, writes bool) error {
 	case put.others:
 		return types.Errorf(types.Invalid, "commit: %s: prev_kv, ignore_value and ignore_lease are not served: leave them out", k)
 	case c.user.Root: // may do more, but not store what no reader takes
+	case put.lease != 0 && !leased:
+		return types.Errorf(types.Invalid, "commit: %s: has a lease, whose end would delete it: leave it out", k)
 	case put.lease != 0 && !c.user.owns(put.lease):
 		return types.Errorf(types.Denied, "commit: %s: lease %x belongs to another subject: grant one", k, put.lease)
 	case put.lease == 0 && k.Kind.Leased():
@@ -240,25 +278,10 @@ func (c *check) put(ctx context.Context, put *operation, writes bool) error {
 	if err := types.Decode(put.value, m); err != nil {
 		return types.Errorf(types.Invalid, "commit: %s: %w: readers would not take this value: correct it", k, err)
 	}
-	if spec, ok := m.(*types.Spec); ok && controlplane.SpecDigest(spec) != k.ID {
-		return types.Errorf(types.Invalid, "commit: %s: its content has the digest %s: name it so", k, controlplane.SpecDigest(spec))
-	}
-	absent, compared := c.absent[string(put.key)]
-	if task, ok := m.(*types.Task); ok && !compared && !c.user.Root {
-		if _, compared = c.absent[controlplane.JobKey(k.Namespace, task.Job)]; !compared {
-			return types.Errorf(types.Invalid, "commit: %s: is put, and neither it nor its job is compared: compare a revision, 0 if it is not there", k)
-		}
-		absent = true
-	}
-	if c.user.Root || !absent || k.Kind != controlplane.Tasks && k.Kind != controlplane.Reservations {
+	if c.user.Root {
 		return nil
 	}
-	for _, guard := range []string{controlplane.AdmissionKey(), controlplane.NamespaceAdmissionKey(k.Namespace), controlplane.NamespaceKey(k.Namespace)} {
-		if _, compared := c.absent[guard]; !compared {
-			return types.Errorf(types.Invalid, "commit: %s: is new, and %s is not compared, which says what is admitted: compare its revision, 0 if it is not there", k, guard)
-		}
-	}
-	return nil
+	return c.content(ctx, n, k, put, m)
 }
 
 // delete checks a deletion.
@@ -267,8 +290,14 @@ func (c *check) delete(ctx context.Context, d *operation, writes bool) error {
 		return types.Errorf(types.Invalid, "commit: %.100q: deletions of ranges, and prev_kv, are not served: delete each key", d.key)
 	}
 	k, err := c.changed(ctx, d.key, true, writes)
-	if err == nil && !c.guarded(k, d.key) && !c.user.Root {
-		err = types.Errorf(types.Invalid, "commit: %s: is deleted, and not compared: compare its revision", k)
+	if err != nil || c.user.Root {
+		return err
 	}
-	return err
+	if !c.guarded(k, d.key) {
+		return types.Errorf(types.Invalid, "commit: %s: is deleted, and not compared: compare its revision", k)
+	}
+	if k.Kind == controlplane.Tasks || k.Kind == controlplane.Statuses {
+		return c.ended(ctx, k)
+	}
+	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
 )
@@ -22,7 +21,7 @@ const (
 	// noWatch is the id in answers about no watch of its own, or about all.
 	noWatch = -1
 	// maxWatches bounds the watches of a stream.
-	maxWatches = 10_000
+	maxWatches = 1000
 	// recheckEvery is how often the rights to open watches are checked.
 	recheckEvery = 2 * time.Second
 )
@@ -42,26 +41,35 @@ func (s watchServer) Watch(client grpc.BidiStreamingServer[pb.WatchRequest, pb.W
 	if err != nil {
 		return err
 	}
-	w := &watches{user: from(ctx), use: s.g.use, client: client, etcd: etcd, byID: make(map[int64]*watched)}
+	w := &watches{user: from(ctx), g: s.g, client: client, etcd: etcd, byID: make(map[int64]*watched)}
 	parts := []func(context.Context) error{w.take, w.deliver, w.recheck}
 	ended := make(chan error, len(parts))
 	for _, part := range parts {
 		go func() { ended <- supervise.Contain(func() error { return part(ctx) }) }()
 	}
-	// The end of one ends the call. Only take may outlast it, until gRPC ends the stream.
-	return <-ended
+	defer w.leave()
+	// The end of one ends the call. The others end with it, as gRPC ends the stream: they may wait for a
+	// client that does not read.
+	select {
+	case err := <-ended:
+		return err
+	case <-client.Context().Done():
+		return context.Cause(client.Context())
+	}
 }
 
 // watches are the watches of one stream.
 type watches struct {
 	user   user
-	use    *access.Gauges
+	g      *Gateway
 	client grpc.BidiStreamingServer[pb.WatchRequest, pb.WatchResponse]
 	etcd   grpc.ClientStream
 
-	// asking is held by whoever sends to etcd, and mu guards the fields below and answers to the client.
+	// asking is held by the goroutine that sends to etcd, and mu guards the fields below and answers to the client.
 	asking sync.Mutex
 	mu     sync.Mutex
+	// ended reports whether the call has ended: no watch begins then.
+	ended bool
 	// created lists the watches that wait for an answer to their creation: etcd answers in order.
 	created []*watched
 	byID    map[int64]*watched
@@ -77,6 +85,23 @@ type watched struct {
 	// event.
 	open     bool
 	revision int64
+	// left is called when the watch ends.
+	left func()
+}
+
+// leave counts all watches as ended. Another goroutine may still hold mu, and wait for a client.
+func (w *watches) leave() {
+	go func() { // it waits until gRPC has ended the stream
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ended = true
+		for _, x := range w.created {
+			x.left()
+		}
+		for _, x := range w.byID {
+			x.left()
+		}
+	}()
 }
 
 // take passes requests to etcd until the client ends the stream.
@@ -89,7 +114,7 @@ func (w *watches) take(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := w.use.Message(w.user.Subject); err != nil {
+		if err := w.g.cfg.Use.Message(w.user.Subject); err != nil {
 			return err
 		}
 		if create := req.GetCreateRequest(); create != nil {
@@ -102,7 +127,8 @@ func (w *watches) take(ctx context.Context) error {
 			}
 		}
 		if err := w.ask(req); err != nil {
-			return nil // deliver returns the reason
+			<-ctx.Done() // deliver returns the reason
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -116,7 +142,7 @@ func (w *watches) ask(req *pb.WatchRequest) error {
 
 // create notes a watch that the client asks for, and reports whether to ask etcd for it.
 func (w *watches) create(ctx context.Context, create *pb.WatchCreateRequest) (passed bool, err error) {
-	x := &watched{from: create.Key, end: create.RangeEnd}
+	x := &watched{from: create.Key, end: create.RangeEnd, left: func() {}}
 	x.view, err = looks(ctx, w.user, create.Key, create.RangeEnd)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,8 +151,18 @@ func (w *watches) create(ctx context.Context, create *pb.WatchCreateRequest) (pa
 		x.refused = err.Error()
 	case create.WatchId != 0:
 		x.refused = "watch: ids of watches are the server's: leave it out"
+	case len(w.created) >= maxWatches:
+		return false, types.Errorf(types.Unavailable, "watch: too many watches wait for an answer: wait a little")
 	case len(w.byID)+len(w.created) >= maxWatches:
 		x.refused = "watch: this stream has as many watches as are allowed: open another one"
+	case w.ended:
+		return false, context.Canceled
+	default:
+		if leave, err := w.g.cfg.Watching.Enter(w.user.Subject); err != nil {
+			x.refused = "watch: " + err.Error()
+		} else {
+			x.left = sync.OnceFunc(leave)
+		}
 	}
 	w.created = append(w.created, x)
 	return x.refused == "", w.refuse()
@@ -181,7 +217,9 @@ func (w *watches) answer(ctx context.Context, answer *pb.WatchResponse) error {
 	if answer.Created && len(w.created) > 0 {
 		x := w.created[0]
 		w.created = w.created[1:]
-		if !answer.Canceled {
+		if answer.Canceled {
+			x.left()
+		} else {
 			w.byID[answer.WatchId] = x
 		}
 		if err := w.client.Send(answer); err != nil {
@@ -195,6 +233,7 @@ func (w *watches) answer(ctx context.Context, answer *pb.WatchResponse) error {
 	case x == nil:
 		return nil // it has ended
 	case answer.Canceled:
+		x.left()
 		delete(w.byID, answer.WatchId)
 	case !x.show(ctx, w.user, answer):
 		return nil
@@ -236,7 +275,8 @@ func (w *watches) recheck(ctx context.Context) error {
 		for _, id := range w.lost(ctx) {
 			cancel := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: id}}}
 			if err := w.ask(cancel); err != nil {
-				return nil
+				<-ctx.Done() // deliver returns the reason
+				return context.Cause(ctx)
 			}
 		}
 	}
@@ -250,15 +290,27 @@ func (w *watches) lost(ctx context.Context) (ids []int64) {
 		open[id] = x
 	}
 	w.mu.Unlock()
+	type answer struct {
+		v   view
+		err error
+	}
+	known := make(map[[2]string]answer)
 	for id, x := range open {
-		// This may ask etcd, so it does not hold up others.
-		v, err := looks(ctx, w.user, x.from, x.end)
+		at := [2]string{string(x.from), string(x.end)}
+		a, ok := known[at]
+		if !ok {
+			// This may ask etcd, so it does not hold up others.
+			a.v, a.err = looks(ctx, w.user, x.from, x.end)
+			known[at] = a
+		}
+		v, err := a.v, a.err
 		w.mu.Lock()
 		switch {
 		case w.byID[id] != x:
 		case err == nil:
 			x.view = v
 		case types.Is(err, types.Denied):
+			x.left()
 			delete(w.byID, id)
 			ids = append(ids, id)
 			_ = w.client.Send(&pb.WatchResponse{Header: new(pb.ResponseHeader), WatchId: id, Canceled: true, CancelReason: err.Error()}) // its error ends deliver

@@ -97,3 +97,25 @@ func TestRemedyOfWhatTLSSays(t *testing.T) {
 		t.Errorf("of other errors it says %q", got)
 	}
 }
+
+// TestTokenIsPrivate: a token is sent encrypted, or within this machine.
+func TestTokenIsPrivate(t *testing.T) {
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	for _, c := range []struct {
+		endpoint string
+		tls      *tls.Config
+		sent     bool
+	}{
+		{"https://example.com:7421", secure, true}, {"unix:///run/api.sock", nil, true}, {"http://127.0.0.1:7421", nil, true}, {"127.0.0.1:7421", nil, true},
+		{"http://localhost:7421", nil, true}, {"http://[::1]:7421", nil, true},
+		{"http://example.com:7421", nil, false}, {"example.com:7421", nil, false}, {"10.0.0.1:7421", nil, false}, {"http://127.0.0.1.example.com:7421", nil, false},
+	} {
+		s, err := Open(Config{Endpoints: []string{c.endpoint}, TLS: c.tls, Token: "secret"})
+		if (err == nil) != c.sent || err != nil && (!types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "write https://") || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%s: %v", c.endpoint, err)
+		}
+		if s != nil {
+			_ = s.Close()
+		}
+	}
+}

@@ -87,7 +87,7 @@ func (s Store) recorded(by Submitter, txn controlplane.Txn) ([]controlplane.Op, 
 	for i, op := range txn.Ops {
 		var err error
 		if ops[i] = op; !op.Delete {
-			ops[i].Value, err = s.value(by, op, !there[op.Key])
+			ops[i].Value, err = by.Recorded(s.Payer, op.Key, op.Value, !there[op.Key])
 		}
 		if err != nil {
 			return nil, err
@@ -96,53 +96,54 @@ func (s Store) recorded(by Submitter, txn controlplane.Txn) ([]controlplane.Op, 
 	return ops, nil
 }
 
-// value returns the value to put. fresh reports whether the transaction makes the key.
-func (s Store) value(by Submitter, op controlplane.Op, fresh bool) ([]byte, error) {
-	k, ok := controlplane.Parse(op.Key)
+// Recorded returns the value to put for a key, with the user in a new task or job. payer is Store.Payer,
+// and fresh reports whether the transaction makes the key. Denied: the value names another user.
+func (s Submitter) Recorded(payer func(resource string) string, key string, value []byte, fresh bool) ([]byte, error) {
+	k, ok := controlplane.Parse(key)
 	if !ok {
-		return op.Value, nil
+		return value, nil
 	}
-	kv := controlplane.KV{Key: op.Key, Value: op.Value}
+	kv := controlplane.KV{Key: key, Value: value}
 	switch k.Kind {
 	case controlplane.Tasks:
 		var t types.Task
 		if !controlplane.Read(kv, &t) {
-			return op.Value, nil // no reader takes it
+			return value, nil // no reader takes it
 		}
-		user, err := by.user(k.Namespace, t.User, t.Labels, fresh)
+		user, err := s.user(k.Namespace, t.User, t.Labels, fresh)
 		if err != nil || !fresh {
-			return op.Value, err
+			return value, err
 		}
 		t.User = user
 		for _, requests := range vectors(&t) {
-			if err := s.charges(by, k.Namespace, user, requests); err != nil {
+			if err := s.charges(payer, k.Namespace, user, requests); err != nil {
 				return nil, err
 			}
 		}
-		return types.AppendEncode(nil, types.Batch(op.Value), &t), nil
+		return types.AppendEncode(nil, types.Batch(value), &t), nil
 	case controlplane.Jobs:
 		var j types.Job
 		if !controlplane.Read(kv, &j) {
-			return op.Value, nil
+			return value, nil
 		}
-		user, err := by.user(k.Namespace, j.User, j.Labels, fresh)
+		user, err := s.user(k.Namespace, j.User, j.Labels, fresh)
 		if err != nil || !fresh {
-			return op.Value, err
+			return value, err
 		}
 		j.User = user
-		return types.AppendEncode(nil, types.Batch(op.Value), &j), nil
+		return types.AppendEncode(nil, types.Batch(value), &j), nil
 	case controlplane.Reservations:
 		var r types.Reservation
 		if !fresh || !controlplane.Read(kv, &r) {
-			return op.Value, nil
+			return value, nil
 		}
 		for _, b := range r.Bundles {
-			if err := s.charges(by, k.Namespace, by.User, b.Requests); err != nil {
+			if err := s.charges(payer, k.Namespace, s.User, b.Requests); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return op.Value, nil
+	return value, nil
 }
 
 // user returns the user of a new object: its label, which only some may set to another user, else the
@@ -168,14 +169,14 @@ func vectors(t *types.Task) []types.Requests {
 }
 
 // charges refuses requests of the share of a user other than the one for whom they are.
-func (s Store) charges(by Submitter, ns, user string, requests types.Requests) error {
-	if s.Payer == nil {
+func (s Submitter) charges(payerOf func(string) string, ns, user string, requests types.Requests) error {
+	if payerOf == nil {
 		return nil
 	}
 	for _, r := range requests {
 		name, _, _ := strings.Cut(r.Name, "@")
-		if payer := s.Payer(name); payer != "" && payer != user {
-			if err := by.Act("requests."+types.Cut(name, types.MaxName), ns, payer, "leave the user out of the share"); err != nil {
+		if payer := payerOf(name); payer != "" && payer != user {
+			if err := s.Act("requests."+types.Cut(name, types.MaxName), ns, payer, "leave the user out of the share"); err != nil {
 				return err
 			}
 		}

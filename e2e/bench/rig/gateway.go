@@ -51,7 +51,10 @@ func gatewayPart(cfg RoleConfig) Part {
 			if err != nil {
 				return types.Errorf(types.Precondition, "gateway: %w", err)
 			}
-			s := gateway.New(gateway.Config{Etcd: store.Client().ActiveConnection(), Limits: store.Limits(), Authority: authority, Identify: identify, Now: time.Now})
+			use, watching := gateway.NewUse(time.Now)
+			s := gateway.New(gateway.Config{
+				Etcd: store.Client().ActiveConnection(), Limits: store.Limits(), Authority: authority, Identify: identify, Use: use, Watching: watching, Now: time.Now,
+			})
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return authority.Run(ctx) })
 			g.Go(func() error { return s.Serve(l) })

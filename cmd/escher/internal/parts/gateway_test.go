@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"net/http"
@@ -220,8 +221,34 @@ func TestNodeIdentity(t *testing.T) {
 	if at := renewal(first); at.Before(time.Now().Add(12*time.Hour)) || first.NotAfter.Sub(at) < 6*time.Hour {
 		t.Errorf("it renews at %s, and has until %s", at, first.NotAfter)
 	}
-	if _, err := j.identify(t.TempDir(), token); !types.Is(err, types.Denied) || !strings.Contains(err.Error(), "escher auth token revoke node.n1") {
+	if _, err := j.identify(t.TempDir(), token); !types.Is(err, types.Denied) || !strings.Contains(err.Error(), "was revoked") {
+		t.Errorf("another machine joins by the same token: %v", err)
+	}
+	if _, err := j.identify(t.TempDir(), j.token()); !types.Is(err, types.Denied) || !strings.Contains(err.Error(), "escher auth token revoke node.n1") {
 		t.Errorf("another machine takes the name: %v", err)
+	}
+	if kept, err := j.identify(dir, j.token()); err != nil || kept.cert.Load().Leaf.SerialNumber.Cmp(again.cert.Load().Leaf.SerialNumber) != 0 {
+		t.Errorf("with a token that it does not need: %v", err)
+	}
+	if err := j.RevokeToken(t.Context(), access.From(t.Context()), "node.n1"); err != nil {
+		t.Fatal(err)
+	}
+	j.await("the certificate is revoked", func() bool { return j.uses(again) != nil })
+	anew, err := j.identify(dir, j.token())
+	if err != nil || bytes.Equal(anew.cert.Load().Leaf.RawSubjectPublicKeyInfo, first.RawSubjectPublicKeyInfo) {
+		t.Errorf("it joins again, with a new key: %v", err)
+	}
+}
+
+// await waits until something holds.
+func (j *joined) await(what string, holds func() bool) {
+	j.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(10 * time.Second); !holds(); <-tick.C {
+		if time.Now().After(until) {
+			j.t.Fatalf("not in time: %s", what)
+		}
 	}
 }
 
@@ -258,11 +285,5 @@ func TestFalseIdentity(t *testing.T) {
 	if err := j.RevokeToken(t.Context(), access.From(t.Context()), "node.n1"); err != nil {
 		t.Fatal(err)
 	}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for until := time.Now().Add(10 * time.Second); j.uses(id) == nil; <-tick.C {
-		if time.Now().After(until) {
-			t.Fatal("a revoked certificate opens it")
-		}
-	}
+	j.await("the certificate is revoked", func() bool { return j.uses(id) != nil })
 }

@@ -49,8 +49,14 @@ type nodeIdentity struct {
 // not one of this node, or the name of the node belongs to another key.
 func (j Join) identify(ctx context.Context, node, dir string, progress Progress, log *zap.Logger) (*nodeIdentity, error) {
 	id := &nodeIdentity{node: node, dir: dir, join: j, log: log}
-	if !strings.HasPrefix(j.Server, "https://") || id.load() {
+	if !strings.HasPrefix(j.Server, "https://") || id.load() && (j.Token == "" || !id.refused(ctx)) {
 		return id, nil
+	}
+	if id.has() { // it was revoked, or is of another cluster: the machine joins again, with a new key
+		id.cert.Store(nil)
+		if err := errors.Join(os.Remove(filepath.Join(dir, nodeCertFile)), os.Remove(filepath.Join(dir, nodeKeyFile))); err != nil {
+			return nil, types.Errorf(types.Precondition, "join node %s: %w: give another --state-dir", node, err)
+		}
 	}
 	if j.Token == "" {
 		return nil, types.Errorf(types.Precondition, "join node %s: it has no certificate yet, and no token: set ESCHER_TOKEN to one that an administrator makes (escher auth token create --for %s)", node, certs.NodeName(node))
@@ -61,6 +67,18 @@ func (j Join) identify(ctx context.Context, node, dir string, progress Progress,
 		return id, nil
 	}
 	return id, err
+}
+
+// refused reports whether the server takes the certificate for none of its nodes. A server that does not
+// answer refuses nothing.
+func (n *nodeIdentity) refused(ctx context.Context) bool {
+	c, err := client.New(client.Config{Server: n.join.Server, CACert: n.join.CACert, Certificate: n.present})
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	err = c.Get(ctx, "/v1/whoami", nil, nil)
+	return types.Is(err, types.Denied) || err != nil && strings.Contains(err.Error(), "tls: ")
 }
 
 // has reports whether there is a certificate.

@@ -24,6 +24,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server"
+	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -62,6 +63,9 @@ func StartREST(stack *Stack, cfg RESTConfig) error {
 	if cfg.CADir != "" {
 		if ca, err = certs.Load(cfg.CADir); err != nil {
 			return types.Errorf(types.ClassOf(err), "api-ca: %w", err)
+		}
+		if t := cfg.Etcd; t != nil && t.TLS != nil && t.TLS.RootCAs != nil && ca.Within(t.TLS.RootCAs) {
+			return types.Errorf(types.Invalid, "api-ca: %s has the authority of etcd: etcd would take the certificates of nodes: make another one with escher admin certificate", cfg.CADir)
 		}
 	}
 	started := false
@@ -106,12 +110,14 @@ func (cfg RESTConfig) gateway(stack *Stack, authority *access.Authority) (func(l
 		<-ctx.Done()
 		return store.Close()
 	})
+	use, watching := gateway.NewUse(time.Now)
 	return func(local bool) *grpc.Server {
-		identify := gateway.Bearer(authority)
+		identify, known := gateway.Bearer(authority), authority.Knows
 		if local {
+			known = nil
 			identify = func(context.Context) (access.Identity, error) { return access.Root("root"), nil }
 		}
-		return gateway.New(gateway.Config{Etcd: store.Client().ActiveConnection(), Limits: store.Limits(), Authority: authority, Identify: identify, Now: time.Now})
+		return gateway.New(gateway.Config{Etcd: store.Client().ActiveConnection(), Limits: store.Limits(), Authority: authority, Identify: identify, Known: known, Use: use, Watching: watching, Payer: share.Payer, Now: time.Now})
 	}, nil
 }
 
@@ -143,7 +149,7 @@ func (cfg RESTConfig) listen(address string, ca *certs.Authority) (listen string
 		if ca != nil { // agents show what it has signed
 			conf.ClientCAs, conf.ClientAuth = ca.Pool(), tls.VerifyClientCertIfGiven
 		}
-		conf.NextProtos = []string{"http/1.1", "h2"} // HTTP/2 is for gRPC: who knows both gets HTTP/1.1
+		conf.NextProtos = []string{"http/1.1", "h2"} // HTTP/2 is for gRPC: a client of both gets HTTP/1.1
 		return rest, func(l net.Listener) net.Listener {
 			return tls.NewListener(netutil.LimitListener(l, restConnections), conf)
 		}, nil
