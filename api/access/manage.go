@@ -68,6 +68,9 @@ func (m Manager) MakeToken(ctx context.Context, by Caller, c types.Credential, l
 	return id, secretMark + id + "_" + secret, m.put(ctx, controlplane.CredentialKey(id), 0, &c)
 }
 
+// certifyTime bounds a commit that stores the key of a node.
+const certifyTime = 10 * time.Second
+
 // Certify stores that a key is that of a node until a time, for a caller that has shown that it has the
 // key. The node itself may ask, and an administrator. The name of a node stays with its key while its
 // certificate is valid. The token by which a node joins ends. Denied: it may not, or the name has another
@@ -104,7 +107,10 @@ func (m Manager) Certify(ctx context.Context, by Caller, node, key string, expir
 	if by.Subject == subject && by.Token != "" && by.Token != id {
 		change.Delete(controlplane.CredentialKey(by.Token))
 	}
-	res, err := controlplane.Commit(ctx, m.Store, change.Txn())
+	// The end of its token ends the request of the node: not before it has an answer.
+	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), certifyTime)
+	defer cancel()
+	res, err := controlplane.Commit(answered, m.Store, change.Txn())
 	if err == nil && !res.Committed {
 		err = types.Errorf(types.Conflict, "join node %s: it joins by another request: try again", node)
 	}

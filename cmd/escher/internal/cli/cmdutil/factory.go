@@ -2,6 +2,7 @@ package cmdutil
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/escher-sched/escher/api/client"
@@ -28,7 +29,9 @@ type Factory struct {
 	Opened controlplane.Store
 	// closeStore closes the store; nil means there is none.
 	closeStore func() error
-	// api is the client of the HTTP API, once made, and closeAPI ends what serves it in this process.
+	// api is the client of the HTTP API, once made, and closeAPI ends what serves it in this process. apiMu
+	// is held while it is made.
+	apiMu    sync.Mutex
 	api      *client.Client
 	closeAPI func()
 	// place is where the cluster is, once looked up.

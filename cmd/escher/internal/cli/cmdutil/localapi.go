@@ -14,12 +14,17 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+// takesBack bounds how long interrupted requests may take back what they have begun, such as a launch.
+const takesBack = 40 * time.Second
+
 // pipeBytes is the buffer of a connection within this process.
 const pipeBytes = 64 << 10
 
 // API returns a client of the HTTP API: that of the server or, if the cluster is reached by etcd, of the
 // same handlers in this process.
 func (f *Factory) API(ctx context.Context) (*client.Client, error) {
+	f.apiMu.Lock() // some commands ask for several objects at once
+	defer f.apiMu.Unlock()
 	if f.api != nil {
 		return f.api, nil
 	}
@@ -52,7 +57,10 @@ func (f *Factory) API(ctx context.Context) (*client.Client, error) {
 	f.api = client.Through(place.String(), l.DialContext)
 	f.closeAPI = func() {
 		f.api.Close()
-		_ = serving.Close() // no request is left
+		// A request that was interrupted still takes back what it has begun.
+		ctx, cancel := context.WithTimeout(context.Background(), takesBack)
+		defer cancel()
+		_ = serving.Shutdown(ctx) // what is left ends with the process
 		<-ended
 	}
 	return f.api, nil

@@ -113,14 +113,12 @@ func applyFile(ctx context.Context, f *cmdutil.Factory, path string, docs []mani
 	if err != nil {
 		return out, err
 	}
-	steps := false
 	out, err = client.Long[plan.Plan](ctx, c, http.MethodPost, f.DocumentsPath("apply", opts), "application/yaml", bytes.NewReader(text), func(s apply.Step) {
 		done()
-		steps = true
 		f.Tell("%s", s)
 	})
-	if err != nil && steps && ctx.Err() != nil {
-		f.ProgressLine("interrupted: apply the file again to go on")
+	if err != nil && ctx.Err() != nil {
+		f.ProgressLine("interrupted: some of it may be applied: to go on, apply the file again")
 	}
 	return out, err
 }
