@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"google.golang.org/grpc/test/bufconn"
-
 	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
@@ -16,9 +14,6 @@ import (
 
 // takesBack bounds how long interrupted requests may take back what they have begun, such as a launch.
 const takesBack = 40 * time.Second
-
-// pipeBytes is the buffer of a connection within this process.
-const pipeBytes = 64 << 10
 
 // API returns a client of the HTTP API: that of the server or, if the cluster is reached by etcd, of the
 // same handlers in this process.
@@ -47,14 +42,14 @@ func (f *Factory) API(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := bufconn.Listen(pipeBytes)
+	l := newPipes() // its deadlines are exact: a late one would end a later request
 	serving := &http.Server{Handler: rest.Handler(rest.Config{Store: store, NodeTLS: nodes, Used: server.Used, Now: time.Now, Version: Version(), Voice: howto.Say}), ReadHeaderTimeout: time.Minute}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = serving.Serve(l) // it ends when the command does
 	}()
-	f.api = client.Through(place.String(), l.DialContext)
+	f.api = client.Through(place.String(), l.Dial)
 	f.closeAPI = func() {
 		f.api.Close()
 		// A request that was interrupted still takes back what it has begun.
