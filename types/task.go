@@ -61,7 +61,7 @@ type Task struct {
 	Index, Count int
 	// Labels are sorted by name. They include those of its job.
 	Labels []Label
-	// User is the user who submitted it, as a server has authenticated it; empty without one.
+	// User is the submitter, as a server has authenticated it; empty without one.
 	User string
 }
 

@@ -14,7 +14,7 @@ type Record struct {
 	Name      string `json:"name,omitempty"`
 	Job       string `json:"job,omitempty"`
 	JobName   string `json:"jobName,omitempty"`
-	// User is the user who submitted the task, else its label user, else the one for whom its job draws
+	// User is the submitter of the task, else its label user, else the user for which its job draws
 	// on a shared policy.
 	User   string            `json:"user,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`

@@ -12,7 +12,7 @@ type Job struct {
 	ID     string            `json:"id"`
 	Name   string            `json:"name,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
-	// User is the user who submitted it, as a server has authenticated it.
+	// User is the submitter, as a server has authenticated it.
 	User string `json:"user,omitempty"`
 	// Phase sums up those of its tasks: waiting or running comes before ended.
 	Phase types.Phase `json:"phase"`

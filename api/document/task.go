@@ -16,7 +16,7 @@ type Task struct {
 	// Index is the place of a task in its job.
 	Index  *int              `json:"index,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
-	// User is the user who submitted it, as a server has authenticated it.
+	// User is the submitter, as a server has authenticated it.
 	User  string      `json:"user,omitempty"`
 	Phase types.Phase `json:"phase"`
 	// Ending says why a task is being stopped or evicted. GoneBy is when it is killed at the latest,

@@ -94,7 +94,7 @@ func Connect(ctx context.Context, opts ...Option) (*Client, error) {
 }
 
 // measuring returns how to ask the nodes of a cluster for what they measure; nil through a gateway, which
-// gives nobody the tokens of nodes.
+// keeps the tokens of nodes to itself.
 func measuring(place contexts.Place, store controlplane.Store) (keep.Measure, error) {
 	if place.Server != "" {
 		return nil, nil

@@ -221,33 +221,6 @@ func TestNodesMakeNoTokens(t *testing.T) {
 	}
 }
 
-// TestDeafClient: the stream of a client that does not read ends with its token.
-func TestDeafClient(t *testing.T) {
-	w := tenants(t)
-	alice, token := w.as("user:alice")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	stream, err := pb.NewWatchClient(alice.Client().ActiveConnection()).Watch(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	from := []byte(controlplane.Prefix(controlplane.Statuses, "a"))
-	for range 50 {
-		err := stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: from, RangeEnd: []byte(etcdstore.PrefixEnd(string(from))), StartRevision: 1}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 300 { // more than the windows of the stream hold
-		w.put(map[string]types.Message{controlplane.StatusKey("a", "t"): &types.Status{Phase: types.Pending, Reason: strings.Repeat("x", 500)}})
-	}
-	<-time.After(3 * time.Second) // by now the next check of rights waits for the client, too
-	if err := w.RevokeToken(t.Context(), caller(t), token); err != nil {
-		t.Fatal(err)
-	}
-	w.await("the stream has ended", func() bool { return w.use.Idle("user:alice") })
-}
-
 // TestServe: one port serves calls of gRPC and requests of HTTP, and both end together.
 func TestServe(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

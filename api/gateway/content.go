@@ -57,7 +57,7 @@ func (c *check) content(ctx context.Context, n int, k controlplane.Key, put *ope
 			return err
 		}
 	}
-	return c.submitted(ctx, n, k, put, fresh)
+	return c.submitted(ctx, n, k, put, m, fresh)
 }
 
 // keepsLabels returns an error if an agent changes what administrators have set of its labels.
@@ -137,7 +137,7 @@ func (c *check) admitted(ctx context.Context, k controlplane.Key) error {
 }
 
 // submitted makes the user of a new task or job the submitter, and keeps that of one that is there.
-func (c *check) submitted(ctx context.Context, n int, k controlplane.Key, put *operation, fresh bool) error {
+func (c *check) submitted(ctx context.Context, n int, k controlplane.Key, put *operation, m types.Message, fresh bool) error {
 	by := submitter.From(ctx)
 	if by.User == "" || c.user.node != "" { // the socket of a task does so itself
 		return nil
@@ -156,17 +156,15 @@ func (c *check) submitted(ctx context.Context, n int, k controlplane.Key, put *o
 		return nil
 	}
 	var is, was string
-	switch k.Kind {
-	case controlplane.Tasks:
-		var now, before types.Task
-		_ = types.Decode(put.value, &now) // it is decoded before
+	switch m := m.(type) {
+	case *types.Task:
+		var before types.Task
 		_, _, err = c.read(ctx, k.String(), &before)
-		is, was = now.User, before.User
-	case controlplane.Jobs:
-		var now, before types.Job
-		_ = types.Decode(put.value, &now)
+		is, was = m.User, before.User
+	case *types.Job:
+		var before types.Job
 		_, _, err = c.read(ctx, k.String(), &before)
-		is, was = now.User, before.User
+		is, was = m.User, before.User
 	}
 	if err == nil && is != was {
 		err = types.Errorf(types.Denied, "commit: %s: user: %q was %q: leave it as it is", k, is, was)

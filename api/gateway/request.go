@@ -92,23 +92,15 @@ func (o *operation) parse(data []byte) error {
 		switch o.kind {
 		case reads:
 			return fields(f.bytes, 13, set(1, 2), numbers{}, func(f field) error {
-				switch f.num {
-				case 1:
-					o.key = f.bytes
-				case 2:
-					o.end = f.bytes
-				case 9:
-					o.counts = f.n != 0
-				}
+				o.take(f, &o.end)
+				o.counts = o.counts || f.num == 9 && f.n != 0
 				return nil
 			})
 		case puts:
 			return fields(f.bytes, 6, set(1, 2), numbers{}, func(f field) error {
 				switch f.num {
-				case 1:
-					o.key = f.bytes
-				case 2:
-					o.value = f.bytes
+				case 1, 2:
+					o.take(f, &o.value)
 				case 3:
 					o.lease = int64(f.n)
 				default:
@@ -118,19 +110,23 @@ func (o *operation) parse(data []byte) error {
 			})
 		case deletes:
 			return fields(f.bytes, 3, set(1, 2), numbers{}, func(f field) error {
-				switch f.num {
-				case 1:
-					o.key = f.bytes
-				case 2:
-					o.end = f.bytes
-				default:
-					o.others = o.others || f.n != 0
-				}
+				o.take(f, &o.end)
+				o.others = o.others || f.n != 0
 				return nil
 			})
 		}
 		return types.Errorf(types.Invalid, "commit: a transaction within a transaction is not served: send them one by one")
 	})
+}
+
+// take takes the key of an operation, which is field 1, and its second text.
+func (o *operation) take(f field, second *[]byte) {
+	switch f.num {
+	case 1:
+		o.key = f.bytes
+	case 2:
+		*second = f.bytes
+	}
 }
 
 // summary is what decides whether an etcdserverpb.WatchResponse passes as it is.

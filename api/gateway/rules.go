@@ -12,7 +12,7 @@ import (
 )
 
 // writable returns what it takes to write keys of each kind: as an application in the namespace of the key,
-// or as an administrator in the cluster. Package writers says who is a writer of which.
+// or as an administrator in the cluster. Package writers has the roles that write each kind.
 func writable() map[controlplane.Kind]rights.Need {
 	all := make(map[controlplane.Kind]rights.Need)
 	for kind, of := range map[controlplane.Kind]rights.Kind{
@@ -38,7 +38,7 @@ type user struct {
 	// bound reports whether a task of a namespace is bound to the node. Its agent then acts for the
 	// applications of the namespace, by the sockets of the tasks.
 	bound func(ctx context.Context, node, ns string) (bool, error)
-	// reading and writing are what it takes, and table says who writes which keys.
+	// reading and writing are the needs for keys of each kind, and table has the roles that write them.
 	reading, writing map[controlplane.Kind]rights.Need
 	table            map[controlplane.Kind]writers.Access
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/escher-sched/escher/types/rights"
 )
 
-// holding returns a user who has needs in namespaces; "" means the cluster with all namespaces.
+// holding returns a user with needs in namespaces; "" means the cluster with all namespaces.
 func holding(subject string, has map[string][]rights.Need) user {
 	may := func(n rights.Need, ns string) bool {
 		return slices.Contains(has[""], n) || ns != "" && slices.Contains(has[ns], n) ||
@@ -81,7 +81,7 @@ func but(others ...string) []string {
 	return slices.DeleteFunc(everyone(), func(name string) bool { return slices.Contains(others, name) })
 }
 
-// keyRights says who may read, put and delete which keys. Namespaces are a, of which some users are, and b;
+// keyRights has the users that may read, put and delete each key. Namespaces are a, of some users, and b;
 // nodes are n1, whose agent is one, and n2.
 func keyRights() map[string][3][]string {
 	var (
@@ -177,7 +177,7 @@ func TestRights(t *testing.T) {
 
 func digest() string { return strings.Repeat("0", 64) }
 
-// TestEveryKindHasARule: a kind is served by a rule, or on purpose to nobody.
+// TestEveryKindHasARule: a kind is served by a rule, or left out on purpose.
 func TestEveryKindHasARule(t *testing.T) {
 	for _, a := range writers.Table() {
 		if _, served := access.Readable()[a.Kind]; a.Kind != controlplane.Tokens && served == slices.Contains([]controlplane.Kind{controlplane.Rights, controlplane.Credentials}, a.Kind) {

@@ -101,7 +101,7 @@ func TestTenants(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 
-	// Of what is allocated, nobody learns the names of other tenants, by no way to read.
+	// No way to read what is allocated tells the names of other tenants.
 	var a types.Allocated
 	kv, err := controlplane.Get(t.Context(), alice, controlplane.AllocatedKey("n1"))
 	if err != nil || !controlplane.Read(kv, &a) || len(a.Holds) != 2 || a.Of("b:secret") != 0 || a.Of("cpu") != 2000 {

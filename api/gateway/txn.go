@@ -107,7 +107,7 @@ type check struct {
 	compared map[string]uint64
 	// success and failure say what the user sees of the operations of each branch.
 	success, failure []view
-	// recorded has the values of puts that get the user who submits them, by their number.
+	// recorded has the values of puts with the submitter added, by the number of the operation.
 	recorded map[int][]byte
 	// settings and closed are those of a namespace, once they are read.
 	settings map[string]*types.Namespace

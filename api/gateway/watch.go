@@ -32,7 +32,7 @@ type watchServer struct {
 	g *Gateway
 }
 
-// Watch passes the watches of a stream to etcd, and their events to the user, who sees some of them.
+// Watch passes the watches of a stream to etcd, and to the user the events that it may see.
 func (s watchServer) Watch(client grpc.BidiStreamingServer[pb.WatchRequest, pb.WatchResponse]) error {
 	ctx, cancel := context.WithCancelCause(client.Context())
 	defer cancel(nil)
@@ -42,19 +42,22 @@ func (s watchServer) Watch(client grpc.BidiStreamingServer[pb.WatchRequest, pb.W
 		return err
 	}
 	w := &watches{user: from(ctx), g: s.g, client: client, etcd: etcd, byID: make(map[int64]*watched)}
-	parts := []func(context.Context) error{w.take, w.deliver, w.recheck}
+	defer w.leave()
+	return untilOne(ctx, w.take, w.deliver, w.recheck)
+}
+
+// untilOne runs parts of a call until one or ctx ends, and returns why. The others may wait for a client that
+// does not read: they end as gRPC ends the stream, after the call.
+func untilOne(ctx context.Context, parts ...func(context.Context) error) error {
 	ended := make(chan error, len(parts))
 	for _, part := range parts {
 		go func() { ended <- supervise.Contain(func() error { return part(ctx) }) }()
 	}
-	defer w.leave()
-	// The end of one ends the call. The others end with it, as gRPC ends the stream: they may wait for a
-	// client that does not read.
 	select {
 	case err := <-ended:
 		return err
-	case <-client.Context().Done():
-		return context.Cause(client.Context())
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

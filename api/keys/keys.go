@@ -13,6 +13,8 @@ import (
 const (
 	// mostBytes is about the most bytes of values in one answer.
 	mostBytes = 4 << 20
+	// pageKeys is the most keys that are read at once.
+	pageKeys = 2000
 	// tellEvery is how often a watch tells its progress while others change what it does not show.
 	tellEvery = 200 * time.Millisecond
 )
@@ -67,6 +69,7 @@ func List(ctx context.Context, store controlplane.Store, may access.Keys, in con
 				out.Items = append(out.Items, item)
 			}
 			more = page.More
+			opts.Limit = min(2*opts.Limit, pageKeys) // most of the keys may be hidden
 		}
 	}
 	return out, nil

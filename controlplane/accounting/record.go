@@ -18,7 +18,7 @@ type Task struct {
 	Namespace, ID, Name string
 	// Job is the id of its job, and JobName the name of that.
 	Job, JobName string
-	// User is the user who submitted it, else its label user, else that for which its job uses a shared
+	// User is the submitter, else its label user, else that for which its job uses a shared
 	// policy.
 	User   string
 	Labels []types.Label

@@ -44,7 +44,7 @@ func (s Submitter) Act(field, ns, user, instead string) error {
 	return nil
 }
 
-// Store is a store whose transactions record, in new tasks and jobs, the user who submits them. It
+// Store is a store whose transactions record, in new tasks and jobs, their submitter. It
 // refuses those that name another user, in a label or in a request.
 type Store struct {
 	controlplane.Store

@@ -39,7 +39,7 @@ const (
 	Nodes        Kind = "nodes"
 	Images       Kind = "images"
 	Audit        Kind = "audit"
-	// Bindings are what schedulers decide: who may write them is a scheduler.
+	// Bindings are what schedulers decide: the right to write them makes a scheduler.
 	Bindings Kind = "bindings"
 	// Grants are rights themselves, and Tokens the credentials of users and programs.
 	Grants Kind = "rights"

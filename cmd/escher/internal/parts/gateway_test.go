@@ -41,30 +41,9 @@ func freePort(t *testing.T) string {
 
 // TestGateway serves the gateway and the HTTP API at one port, and at the socket of root.
 func TestGateway(t *testing.T) {
-	srv, pki := etcdtest.Start(t), t.TempDir()
-	store := etcdstore.New(srv.Client, etcdstore.ServerLimits())
-	ca, err := certs.Open(pki, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ca.Server(pki, "s.pem", "s.key", []string{"localhost"}, time.Now(), time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	stack := NewStack(t.Context(), zap.NewNop(), new(ops.Health))
-	t.Cleanup(func() {
-		if err := stack.Unwind(); err != nil {
-			t.Error(err)
-		}
-	})
-	socket, port := "unix://"+filepath.Join(t.TempDir(), "api.sock"), freePort(t)
-	https, plain := "https://localhost:"+port, "http://127.0.0.1:"+freePort(t)
-	err = StartREST(stack, RESTConfig{
-		Addresses: []string{socket, https, plain}, Cert: filepath.Join(pki, "s.pem"), Key: filepath.Join(pki, "s.key"), Store: store, Log: zap.NewNop(),
-		Etcd: &etcdstore.Config{Endpoints: srv.Client.Endpoints(), Limits: etcdstore.ServerLimits()},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket, plain := "unix://"+filepath.Join(t.TempDir(), "api.sock"), "http://127.0.0.1:"+freePort(t)
+	j := newJoined(t, socket, plain)
+	https := j.join.Server
 	root, err := client.New(client.Config{Server: socket})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +52,7 @@ func TestGateway(t *testing.T) {
 	if err := root.Do(t.Context(), http.MethodPost, "/v1/tokens", map[string]any{"subject": "node:n1"}, &made); err != nil {
 		t.Fatal(err)
 	}
-	cacert := etcdstore.Address{CACert: filepath.Join(pki, certs.CAFile)}
+	cacert := etcdstore.Address{CACert: j.join.CACert}
 	for name, c := range map[string]struct {
 		place contexts.Place
 		says  string
@@ -118,12 +97,11 @@ func TestGateway(t *testing.T) {
 type joined struct {
 	t *testing.T
 	access.Manager
-	pki  string
 	join Join
 }
 
-// newJoined starts the server.
-func newJoined(t *testing.T) *joined {
+// newJoined starts the server, which has other addresses, too.
+func newJoined(t *testing.T, others ...string) *joined {
 	t.Helper()
 	srv, pki := etcdtest.Start(t), t.TempDir()
 	store := etcdstore.New(srv.Client, etcdstore.ServerLimits())
@@ -142,13 +120,13 @@ func newJoined(t *testing.T) *joined {
 	})
 	https := "https://localhost:" + freePort(t)
 	err = StartREST(stack, RESTConfig{
-		Addresses: []string{https}, Cert: filepath.Join(pki, "s.pem"), Key: filepath.Join(pki, "s.key"), CADir: pki, Store: store, Log: zap.NewNop(),
+		Addresses: append(others, https), Cert: filepath.Join(pki, "s.pem"), Key: filepath.Join(pki, "s.key"), CADir: pki, Store: store, Log: zap.NewNop(),
 		Etcd: &etcdstore.Config{Endpoints: srv.Client.Endpoints(), Limits: etcdstore.ServerLimits()},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &joined{t, access.Manager{Store: store, Now: time.Now}, pki, Join{Server: https, CACert: filepath.Join(pki, certs.CAFile)}}
+	return &joined{t, access.Manager{Store: store, Now: time.Now}, Join{Server: https, CACert: filepath.Join(pki, certs.CAFile)}}
 }
 
 // token makes a token of node n1.
