@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Namespace is the namespace of the pools. Whoever may write resources there may change quotas.
+// Namespace is the namespace of the pools. The right to write resources there is the right to change quotas.
 const Namespace = "quotas"
 
 // Parse reads a quota of a namespace: an amount of the resource, such as 16 or 64Gi, or the pool that

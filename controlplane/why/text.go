@@ -135,7 +135,7 @@ func (p *page) missing(m Missing) string {
 }
 
 func (p *page) holder(h Holder) string {
-	text := fmt.Sprintf("%s: %s", h.NameIn(p.ns), AmountOf(p.ns, h.Resource, h.Quantity))
+	text := fmt.Sprintf("%s: %s", h.NameIn(p.ns), amountText(p.ns, h.Resource, h.Amount))
 	if h.Node != "" {
 		text += " on " + h.Node
 	}

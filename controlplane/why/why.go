@@ -163,6 +163,15 @@ type Holder struct {
 	Granted  bool           `json:"-"`
 }
 
+// At sets what an explanation that was read as JSON lacks, given the time.
+func (e *Explanation) At(now time.Time) {
+	for i := range e.Holders {
+		if h := &e.Holders[i]; h.EndsBy != nil {
+			h.Left = h.EndsBy.Sub(now)
+		}
+	}
+}
+
 // Provider is a task that provides a resource on its node, or should.
 type Provider struct {
 	ID       string           `json:"id"`

@@ -26,19 +26,24 @@ func NameOf(ns string, rid types.ResourceID) string {
 
 // AmountOf is an amount with the resource name.
 func AmountOf(ns string, rid types.ResourceID, q types.Quantity) string {
+	return amountText(ns, rid, q.Format(rid))
+}
+
+// amountText is AmountOf for an amount in words.
+func amountText(ns string, rid types.ResourceID, amount string) string {
 	_, fixed := rid.FixedPort()
 	switch {
 	case fixed || rid.IsPlacement():
 		return NameOf(ns, rid)
-	case rid == types.Port && q == match.Whole:
+	case rid == types.Port && amount == match.Whole.Format(rid):
 		return "1 port"
 	}
-	return q.Format(rid) + " " + NameOf(ns, rid)
+	return amount + " " + NameOf(ns, rid)
 }
 
 // Ref is the name of a task or reservation as seen from a namespace.
 func Ref(ns string, id cluster.ID) string {
-	if id.Namespace == ns {
+	if id.Namespace == ns || id.Namespace == "" { // without one, it is in words
 		return id.ID
 	}
 	return id.String()

@@ -10,12 +10,29 @@ import (
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/scheduler/explain"
+	"github.com/escher-sched/escher/types"
 )
 
+// visible is a store in which what its caller may not see is absent, once it has said its revision.
+type visible struct{ controlplane.Store }
+
+// List reads what the caller may see.
+func (v visible) List(ctx context.Context, opts controlplane.ListOptions) (controlplane.Page, error) {
+	page, err := v.Store.List(ctx, opts)
+	if opts.Revision != 0 && types.Is(err, types.Denied) {
+		return controlplane.Page{Revision: opts.Revision}, nil
+	}
+	return page, err
+}
+
 // Explain explains the state of an object, and returns the view with what was read for it. By the HTTP API
-// the server explains it, because it knows what other namespaces hold.
+// the server explains it, because it knows what other namespaces hold: the view lacks that.
 func (f *Factory) Explain(ctx context.Context, client *controlplane.Client, of Named, now time.Time) (reasons.Explained, *cluster.View, error) {
-	e, view, err := explain.Why(ctx, client.Store(), explain.Subject{Kind: kindsToExplain()[of.Kind], Namespace: client.Namespace(), ID: of.ID}, now)
+	store := client.Store()
+	if f.Served() {
+		store = visible{store}
+	}
+	e, view, err := explain.Why(ctx, store, explain.Subject{Kind: kindsToExplain()[of.Kind], Namespace: client.Namespace(), ID: of.ID}, now)
 	if err != nil {
 		return reasons.Explained{}, view, err
 	}
@@ -48,7 +65,9 @@ func (f *Factory) explained(ctx context.Context, of Named) (e reasons.Explained,
 	if of.Kind == controlplane.Nodes {
 		path = NodePath(of.ID)
 	}
-	return e, c.Get(ctx, path+"/why", nil, &e)
+	err = c.Get(ctx, path+"/why", nil, &e)
+	e.At(time.Now())
+	return e, err
 }
 
 // WhyWait says why tasks wait: see reasons.WhyWait.
