@@ -54,6 +54,12 @@ func (t *Transaction) IfNoTaskSince(name string, revision int64) *Transaction {
 	return t.add(&first{Tasks, t.c.ns, name, revision}, nil)
 }
 
+// In makes the changes that are added next concern the namespace of another client of the store.
+func (t *Transaction) In(c *Client) *Transaction {
+	t.c = c
+	return t
+}
+
 func (t *Transaction) add(e edit, err error) *Transaction {
 	if err != nil {
 		t.errs = append(t.errs, err)

@@ -16,8 +16,10 @@ import (
 // A plan of only resource changes, only evictions or only stops that is too large for one
 // transaction is carried out in part, and the policy decides again.
 type Plan struct {
-	Set       []controlplane.Resource
-	Reserve   []controlplane.Reservation
+	// Set may have resources of other namespaces: see State.Ref.
+	Set     []controlplane.Resource
+	Reserve []controlplane.Reservation
+	// Unreserve may name reservations of other namespaces: see State.Ref.
 	Unreserve []string
 	Stop      []Stop
 	Evict     []Evict
@@ -42,7 +44,8 @@ type Stop struct {
 	controlplane.StopOptions
 }
 
-// Evict ends an attempt of a task, which then waits for its next one.
+// Evict ends an attempt of a task, which then waits for its next one. Task may be of another namespace: see
+// State.Ref.
 type Evict struct {
 	Task    string
 	Attempt int

@@ -21,8 +21,8 @@ type Entry struct {
 	// Policies has nil where the kind is not known, or where the policy is marked as wrong.
 	Policies []Policy
 	Wrong    []error
-	// shared is the shared policy that each refers to, "" for none; refers are all of these.
-	shared []string
+	// shared is the shared policy that each refers to, zero for none; refers are all of these.
+	shared []cluster.ID
 	refers []cluster.ID
 }
 
@@ -79,27 +79,27 @@ func (s *State) entry(id cluster.ID) *Entry {
 
 func readEntry(id cluster.ID, c *cluster.Cell[types.Policies], kinds Kinds) *Entry {
 	n := len(c.V.Policies)
-	p := &Entry{mod: c.Mod, Labels: Labels(c.V.Policies), Policies: make([]Policy, n), Wrong: make([]error, n), shared: make([]string, n)}
+	p := &Entry{mod: c.Mod, Labels: Labels(c.V.Policies), Policies: make([]Policy, n), Wrong: make([]error, n), shared: make([]cluster.ID, n)}
 	for i, stored := range c.V.Policies {
-		if p.Policies[i], p.shared[i], p.Wrong[i] = readOne(stored, kinds); p.shared[i] != "" {
-			p.refers = append(p.refers, cluster.ID{Namespace: id.Namespace, ID: p.shared[i]})
+		if p.Policies[i], p.shared[i], p.Wrong[i] = readOne(id.Namespace, stored, kinds); p.shared[i] != (cluster.ID{}) {
+			p.refers = append(p.refers, p.shared[i])
 		}
 	}
 	return p
 }
 
-// readOne reads a policy, and the shared policy that it refers to.
-func readOne(stored types.Policy, kinds Kinds) (policy Policy, shared string, err error) {
+// readOne reads a policy of a job of a namespace, and the shared policy that it refers to.
+func readOne(ns string, stored types.Policy, kinds Kinds) (policy Policy, shared cluster.ID, err error) {
 	panicked := Contain(func() {
 		if policy, err = kinds.Read(stored); err != nil {
 			return
 		}
 		if u, ok := policy.(Use); ok {
-			shared = u.Name
+			shared = Named(ns, u.Name)
 		}
 	})
 	if panicked != nil {
-		return nil, "", panicked
+		return nil, cluster.ID{}, panicked
 	}
 	return policy, shared, err
 }
@@ -112,14 +112,15 @@ func (b *Registry) SharedOf(job cluster.ID) []cluster.ID {
 	return nil
 }
 
-// from returns the policies that refer to a shared policy, by job.
-func (b *Registry) from(shared cluster.ID) map[string]Policy {
-	out := make(map[string]Policy, len(b.referring[shared]))
+// from returns the policies that refer to a shared policy, by job: those of namespaces whose jobs may take
+// part.
+func (b *Registry) from(shared cluster.ID, may func(ns string) bool) map[cluster.ID]Policy {
+	out := make(map[cluster.ID]Policy, len(b.referring[shared]))
 	for job := range b.referring[shared] {
 		page := b.pages[job]
-		for i, name := range page.shared {
-			if name == shared.ID {
-				out[job.ID] = page.Policies[i]
+		for i, is := range page.shared {
+			if is == shared && (job.Namespace == shared.Namespace || may(job.Namespace)) {
+				out[job] = page.Policies[i]
 			}
 		}
 	}

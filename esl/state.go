@@ -126,19 +126,36 @@ func (s *State) Nodes() []*cluster.Node {
 	return out
 }
 
-// Referring returns the policies that refer to the shared policy, by job.
+// Referring returns the policies that refer to the shared policy, by job: see Ref.
 func (s *State) Referring() map[string]Policy {
 	if s.Registry == nil {
 		s.Registry = registryOf(s.View, s.Kinds)
 	}
-	jobs := s.Registry.from(cluster.ID{Namespace: s.Namespace, ID: s.ID})
+	shared := cluster.ID{Namespace: s.Namespace, ID: s.ID}
+	of, _ := s.SharedPolicy(s.ID)
+	from := s.Registry.from(shared, func(ns string) bool { return IsAcross(of) && allowed(s.View, ns, shared) })
+	jobs := make(map[string]Policy, len(from))
+	for id, p := range from {
+		jobs[s.Ref(id)] = p
+	}
 	s.noteLooked(func(l *Looked) { l.Jobs = max(l.Jobs, len(jobs)) })
 	return jobs
 }
 
+// Ref returns the name of an object for the policy: with the namespace, unless that is its own.
+func (s *State) Ref(id cluster.ID) string {
+	if id.Namespace == s.Namespace {
+		return id.ID
+	}
+	return id.Namespace + ":" + id.ID
+}
+
+// At returns the id of an object that Ref names.
+func (s *State) At(ref string) cluster.ID { return Named(s.Namespace, ref) }
+
 // JobTasks returns the tasks of a job, by id, ended ones included.
 func (s *State) JobTasks(job string) []*cluster.Task {
-	return s.View.Members(cluster.ID{Namespace: s.Namespace, ID: job})
+	return s.View.Members(s.At(job))
 }
 
 // Collector names the reservation that accumulates free capacity, "" if there is none. Only one
@@ -166,12 +183,13 @@ func (s *State) OfShared(id, kind string) *State {
 // SharedPolicy returns the shared policy with an id, and its state; nil if it does not exist or its
 // kind is unknown.
 func (s *State) SharedPolicy(id string) (Policy, *State) {
-	page := s.entry(cluster.ID{Namespace: s.Namespace, ID: id})
+	at := s.At(id)
+	page := s.entry(at)
 	if page == nil || len(page.Policies) == 0 || page.Policies[0] == nil {
 		return nil, nil
 	}
 	made := page.Policies[0]
-	return made, &State{View: s.View, Now: s.Now, Namespace: s.Namespace, ID: id, Label: made.Kind(), Kinds: s.Kinds, Registry: s.Registry, Measured: s.Measured, Looked: s.Looked}
+	return made, &State{View: s.View, Now: s.Now, Namespace: at.Namespace, ID: at.ID, Label: made.Kind(), Kinds: s.Kinds, Registry: s.Registry, Measured: s.Measured, Looked: s.Looked}
 }
 
 // noteLooked lets f count what is read now; without a counter it does nothing.

@@ -7,9 +7,11 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // Client submits jobs with policies, in the namespace of its controlplane client.
@@ -135,11 +137,19 @@ func (c *Client) group(ctx context.Context, job controlplane.Job, batch Batch, p
 	if len(job.ID) > MaxJob {
 		return nil, Invalid("job.id: %q has %d bytes, and names of what its policies make begin with it: at most %d are allowed, shorten it", job.ID, len(job.ID), MaxJob)
 	}
-	shared, reads, err := c.shared(ctx, batch.Declared, policies)
+	settings, unchanged, err := c.settings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if policies, err = charged(submitter.From(ctx), c.Namespace(), policies, shared); err != nil {
+	policies = required(settings, policies)
+	shared, reads, err := c.shared(ctx, settings, batch.Declared, policies)
+	if err != nil {
+		return nil, err
+	}
+	if err := reads.Add(unchanged); err != nil {
+		return nil, err
+	}
+	if policies, err = charged(submitter.From(ctx), c.Namespace(), job.Labels, policies, shared); err != nil {
 		return nil, err
 	}
 	if err := c.follows(ctx, batch.Names, policies); err != nil {
@@ -162,6 +172,79 @@ func (c *Client) group(ctx context.Context, job controlplane.Job, batch Batch, p
 	}
 	g.reads = reads
 	return g, err
+}
+
+// shared reads the shared policies that policies refer to, except those declared in the same
+// transaction. A submission on condition of the read set fails if one of them has been changed or
+// withdrawn since.
+func (c *Client) shared(ctx context.Context, settings *types.Namespace, declared map[string]Policy, policies []Policy) (map[string]Policy, controlplane.ReadSet, error) {
+	out, reads := make(map[string]Policy), make(controlplane.ReadSet)
+	named := make(map[string]bool)
+	for i, p := range policies {
+		u, ok := p.(Use)
+		if !ok {
+			continue
+		}
+		id := u.Name
+		if named[id] {
+			return nil, nil, Invalid("policies[%d] (%s): the job uses %s twice: drop one of them", i, p.Kind(), id)
+		}
+		named[id] = true
+		if out[id] = declared[id]; out[id] != nil {
+			continue
+		}
+		at := Named(c.Namespace(), id)
+		if !allows(settings, c.Namespace(), at) {
+			return nil, nil, types.Errorf(types.Denied, "policies[%d] (%s): name: jobs of namespace %s may not take part in %s: have an administrator allow it: %s", i, p.Kind(), c.Namespace(), types.Cut(id, types.MaxName), action.AllowPolicy.Of(c.Namespace(), types.Cut(id, types.MaxName)))
+		}
+		policy, revision, err := c.readShared(ctx, at, id)
+		if err != nil {
+			return nil, nil, types.Errorf(types.ClassOf(err), "policies[%d] (%s): %w", i, p.Kind(), err)
+		}
+		out[id], reads[controlplane.PoliciesKey(at.Namespace, at.ID)] = policy, revision
+	}
+	return out, reads, nil
+}
+
+// readShared reads the shared policy with an id, which the job names so.
+func (c *Client) readShared(ctx context.Context, at cluster.ID, id string) (Policy, int64, error) {
+	if err := types.ValidateName("the name of a shared policy", at.ID); err != nil {
+		return nil, 0, err
+	}
+	of, err := controlplane.New(c.Store(), at.Namespace)
+	if err != nil {
+		return nil, 0, err
+	}
+	kept, revision, err := of.Policies(ctx, at.ID)
+	switch {
+	case types.Is(err, types.NotFound):
+		return nil, 0, types.Errorf(types.Precondition, "there is no shared policy %q: declare it first, or correct the name", id)
+	case err != nil:
+		return nil, 0, err
+	case kept.Job != "":
+		return nil, 0, types.Errorf(types.Precondition, "%q is a job, and no shared policy: correct the name", id)
+	}
+	policy, err := c.Kinds.Read(kept.Policies[0])
+	return policy, revision, err
+}
+
+// settings are those of the namespace of the client, and the condition that they stay so.
+func (c *Client) settings(ctx context.Context) (*types.Namespace, controlplane.ReadSet, error) {
+	n, err := c.GetNamespace(ctx, c.Namespace())
+	if err != nil && !types.Is(err, types.NotFound) {
+		return nil, nil, err
+	}
+	return &n.Namespace, controlplane.ReadSet{controlplane.NamespaceKey(c.Namespace()): n.Revision}, nil
+}
+
+// Required returns policies with a Use of each shared policy in which every job of the namespace takes part,
+// unless they have one.
+func (c *Client) Required(ctx context.Context, policies []Policy) ([]Policy, error) {
+	n, _, err := c.settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return required(n, policies), nil
 }
 
 // applied returns the group of a job after its policies have been applied.

@@ -17,8 +17,9 @@ import (
 // semaphore, or draw on a share, depending on its kind. For a policy of another program, each task
 // requests one of <job>.<kind>, which that program creates: see Foreign.
 type Use struct {
-	// Name is the id of the shared policy.
-	Name string `json:"name" desc:"the shared policy, by its name" is:"name"`
+	// Name is the id of the shared policy. That of one of another namespace begins with the namespace:
+	// org:lab.
+	Name string `json:"name" desc:"the shared policy, by its name; one of another namespace as NAMESPACE:NAME" is:"shared-policy"`
 	// As is the flow of a fair-queue, or the user of a fair-share with its teams before it: a/alice.
 	As string `json:"as,omitempty" desc:"the flow of a fair-queue, or the user of a fair-share with the teams before it: a/alice" is:"text"`
 	// Amount is how much of a semaphore each task holds; 0 means 1.
@@ -76,9 +77,15 @@ func (u Use) Apply(g *Group) error {
 	case u.Of != "" && u.Of != p.Kind():
 		return Invalid("name: %s is of kind %s, not %s: name one of that kind, or correct the kind", u.Name, p.Kind(), u.Of)
 	case ok:
+		if err := across(u, g.Namespace, p); err != nil {
+			return err
+		}
 		_, g.opens = p.(usedOpener)
 		return made.Use(g, u)
 	case foreign(p.Kind()):
+		if err := across(u, g.Namespace, p); err != nil {
+			return err
+		}
 		g.AskAll(g.Own(""), One)
 		return nil
 	}
@@ -114,30 +121,80 @@ func (u Use) Why(s *State, task string) why.Reason {
 	switch {
 	case t == nil || t.Phase() != types.Pending:
 		return why.Reason{}
+	case !allowed(s.View, s.Namespace, s.At(u.Name)):
+		return why.Say(why.NoKeeper, "Jobs of namespace %s may not take part in %s any more: have an administrator allow it, or submit the job without.", s.Namespace, u.Name)
 	case p == nil:
 		return why.Say(why.NoKeeper, "There is no %s %q any more: declare it again, or submit the job without.", cmp.Or(u.Of, "policy"), u.Name)
 	case u.Of != "" && p.Kind() != u.Of:
 		return why.Say(why.NoKeeper, "Policy %q is of kind %s now, and was of kind %s when the job was submitted: submit the job again.", u.Name, p.Kind(), u.Of)
 	}
+	ref := shared.Ref(cluster.ID{Namespace: s.Namespace, ID: task})
 	switch p := p.(type) {
 	case usedExplainer:
-		return p.WhyUsed(shared, u, task)
+		return p.WhyUsed(shared, u, ref)
 	case Explainer:
-		return p.Why(shared, task)
+		return p.Why(shared, ref)
 	}
 	return why.Reason{}
 }
 
-// perUser is a Shared policy that counts what each user takes.
-type perUser interface {
-	// AsUser returns the path of a user of a team. A path that names a user already is returned as it is.
-	AsUser(path, user string) string
+// acrossNamespaces is a Shared policy in which jobs of other namespaces may take part.
+type acrossNamespaces interface{ AcrossNamespaces() }
+
+// IsAcross reports whether jobs of other namespaces may take part in a policy.
+func IsAcross(p Policy) bool {
+	_, ok := p.(acrossNamespaces)
+	return ok
 }
 
-// charged returns policies whose uses count for the submitter. A use for another user needs a right.
-// Denied: the submitter lacks it.
-func charged(by submitter.Submitter, ns string, policies []Policy, shared map[string]Policy) ([]Policy, error) {
-	if by.User == "" {
+// across refuses to take part in a shared policy of another namespace if that does not work across
+// namespaces. Invalid: the error names the field.
+func across(u Use, ns string, p Policy) error {
+	if Named(ns, u.Name).Namespace == ns {
+		return nil
+	}
+	return InvalidIf(!IsAcross(p), "name: %s is of kind %s, in which only jobs of its own namespace take part: declare one in namespace %s", u.Name, p.Kind(), ns)
+}
+
+// perUser is a Shared policy that counts what each user takes.
+type perUser interface {
+	// AsUser returns the path of a user of the team that a use of a job of a namespace names. A path that
+	// names a user already is returned as it is.
+	AsUser(u Use, ns, user string) string
+}
+
+// required returns policies with a Use of each that the settings of the namespace require, unless they have one.
+func required(n *types.Namespace, policies []Policy) []Policy {
+	out := policies[:len(policies):len(policies)]
+	for _, p := range n.Policies {
+		if p.Required && !uses(policies, p.Name) {
+			out = append(out, Use{Name: p.Name})
+		}
+	}
+	return out
+}
+
+// uses reports whether policies have a Use of a shared policy.
+func uses(policies []Policy, name string) bool {
+	for _, p := range policies {
+		if u, ok := p.(Use); ok && u.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Elsewhere reports whether a stored policy is a use of a shared policy of another namespace.
+func Elsewhere(p types.Policy) bool {
+	u, ok := UseOf(p)
+	return ok && strings.Contains(u.Name, ":")
+}
+
+// charged returns policies whose uses count for the user of the job: its label or, without one, the
+// submitter. A use for another user needs a right. Denied: the submitter lacks it.
+func charged(by submitter.Submitter, ns string, labels []types.Label, policies []Policy, shared map[string]Policy) ([]Policy, error) {
+	user := cmp.Or(types.LabelMap(labels)[submitter.Label], by.User)
+	if user == "" {
 		return policies, nil
 	}
 	out := slices.Clone(policies)
@@ -147,7 +204,7 @@ func charged(by submitter.Submitter, ns string, policies []Policy, shared map[st
 		if !ok || !counts {
 			continue
 		}
-		u.As = per.AsUser(u.As, by.User)
+		u.As = per.AsUser(u, ns, user)
 		out[i] = u
 		if err := by.Act("as", ns, u.As[strings.LastIndexByte(u.As, '/')+1:], "leave the last part out"); err != nil {
 			return nil, types.Errorf(types.Denied, "policies[%d] (%s): %w", i, p.Kind(), err)

@@ -11,52 +11,6 @@ import (
 	"github.com/escher-sched/escher/types/words"
 )
 
-// shared reads the shared policies that policies refer to, except those declared in the same
-// transaction. A submission on condition of the read set fails if one of them has been changed or
-// withdrawn since.
-func (c *Client) shared(ctx context.Context, declared map[string]Policy, policies []Policy) (map[string]Policy, controlplane.ReadSet, error) {
-	out, reads := make(map[string]Policy), make(controlplane.ReadSet)
-	named := make(map[string]bool)
-	for i, p := range policies {
-		u, ok := p.(Use)
-		if !ok {
-			continue
-		}
-		id := u.Name
-		if named[id] {
-			return nil, nil, Invalid("policies[%d] (%s): the job uses %s twice: drop one of them", i, p.Kind(), id)
-		}
-		named[id] = true
-		if out[id] = declared[id]; out[id] != nil {
-			continue
-		}
-		policy, revision, err := c.readShared(ctx, id)
-		if err != nil {
-			return nil, nil, types.Errorf(types.ClassOf(err), "policies[%d] (%s): %w", i, p.Kind(), err)
-		}
-		out[id], reads[controlplane.PoliciesKey(c.Namespace(), id)] = policy, revision
-	}
-	return out, reads, nil
-}
-
-// readShared reads the shared policy with an id.
-func (c *Client) readShared(ctx context.Context, id string) (Policy, int64, error) {
-	if err := types.ValidateName("the name of a shared policy", id); err != nil {
-		return nil, 0, err
-	}
-	kept, revision, err := c.Policies(ctx, id)
-	switch {
-	case types.Is(err, types.NotFound):
-		return nil, 0, types.Errorf(types.Precondition, "there is no shared policy %q: declare it first, or correct the name", id)
-	case err != nil:
-		return nil, 0, err
-	case kept.Job != "":
-		return nil, 0, types.Errorf(types.Precondition, "%q is a job, and no shared policy: correct the name", id)
-	}
-	policy, err := c.Kinds.Read(kept.Policies[0])
-	return policy, revision, err
-}
-
 // withdrawTries is how often Withdraw tries when jobs that refer to the policy come or go
 // meanwhile.
 const withdrawTries = 10
@@ -71,12 +25,52 @@ func (c *Client) Withdraw(ctx context.Context, id string, force bool) error {
 	for try := 1; ; try++ {
 		err := c.withdraw(ctx, id, force)
 		if !types.Is(err, types.Conflict) || try == withdrawTries {
+			if err == nil {
+				err = c.withdrawElsewhere(ctx, id)
+			}
 			if err != nil {
 				return types.Errorf(types.ClassOf(err), "withdraw %s: %w", id, err)
 			}
 			return nil
 		}
 	}
+}
+
+// withdrawElsewhere removes the pools of a withdrawn policy in the namespaces whose jobs may take part. If the
+// caller dies, the next policy of that name does.
+func (c *Client) withdrawElsewhere(ctx context.Context, id string) error {
+	all, err := c.Namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	at := cluster.ID{Namespace: c.Namespace(), ID: id}
+	for i := range all {
+		n := &all[i]
+		if n.Name == at.Namespace || !allows(&n.Namespace, n.Name, at) {
+			continue
+		}
+		of, err := controlplane.New(c.Store(), n.Name)
+		if err != nil {
+			return err
+		}
+		owner := OwnerOf(at.Namespace + ":" + at.ID)
+		kvs, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Resources, n.Name) + owner + ".", KeysOnly: true})
+		if err != nil {
+			return err
+		}
+		for part := range slices.Chunk(kvs, PerPlan) {
+			t := of.Begin()
+			for _, kv := range part {
+				if k, ok := controlplane.Parse(kv.Key); ok && k.Where == types.ClusterWide {
+					t.SetResource(k.Name, 0, controlplane.InCluster(), controlplane.SetOptions{})
+				}
+			}
+			if _, err := t.Commit(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (c *Client) withdraw(ctx context.Context, id string, force bool) error {
@@ -207,27 +201,50 @@ func (m *created) add(at controlplane.Key) {
 	}
 }
 
-// referring returns the jobs that refer to a shared policy, sorted, and the revision of that read.
+// referring returns the jobs that refer to a shared policy, sorted, and the revision of that read. Those of
+// other namespaces have their namespace before them.
 func (c *Client) referring(ctx context.Context, id string) ([]string, int64, error) {
-	kvs, at, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Policies, c.Namespace())})
-	if err != nil {
-		return nil, 0, err
-	}
 	v := cluster.New()
-	for _, kv := range kvs {
-		_, _, _ = v.Apply(controlplane.Event{KV: kv}) // unreadable policies count as absent
+	at := int64(0)
+	for _, prefix := range []string{controlplane.Prefix(controlplane.Policies), controlplane.Prefix(controlplane.Namespaces)} {
+		kvs, revision, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: prefix, Revision: at})
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, kv := range kvs {
+			_, _, _ = v.Apply(controlplane.Event{KV: kv}) // unreadable ones count as absent
+		}
+		at = revision
 	}
-	var jobs []string
-	for job := range registryOf(v, c.Kinds).from(cluster.ID{Namespace: c.Namespace(), ID: id}) {
-		jobs = append(jobs, job)
-	}
-	slices.Sort(jobs)
-	return jobs, at, nil
+	s := &State{View: v, Namespace: c.Namespace(), ID: id, Kinds: c.Kinds}
+	return slices.Sorted(maps.Keys(s.Referring())), at, nil
 }
 
 // living returns those of jobs that have not ended: a task has not ended, or the job is not yet
 // submitted in full.
 func (c *Client) living(ctx context.Context, jobs []string) ([]string, error) {
+	by := make(map[string][]string)
+	for _, job := range jobs {
+		ns := Named(c.Namespace(), job).Namespace
+		by[ns] = append(by[ns], job)
+	}
+	var out []string
+	for _, ns := range slices.Sorted(maps.Keys(by)) {
+		of, err := controlplane.New(c.Store(), ns)
+		if err != nil {
+			return nil, err
+		}
+		ended, err := ended(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, slices.DeleteFunc(by[ns], func(job string) bool { return ended[Named(ns, job).ID] })...)
+	}
+	return out, nil
+}
+
+// ended returns the jobs of a namespace of which all tasks have ended.
+func ended(ctx context.Context, c *controlplane.Client) (map[string]bool, error) {
 	complete, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Jobs, c.Namespace()), KeysOnly: true})
 	if err != nil {
 		return nil, err
@@ -244,5 +261,5 @@ func (c *Client) living(ctx context.Context, jobs []string) ([]string, error) {
 		}
 		return nil
 	})
-	return slices.DeleteFunc(jobs, func(job string) bool { return ended[job] }), err
+	return ended, err
 }

@@ -63,7 +63,7 @@ type Config struct {
 	// the agent deletes the oldest logs of ended attempts; 0 means DefaultLogBytes.
 	LogRetention time.Duration
 	LogBytes     int64
-	Library      tasksocket.Library // submits jobs with policies for tasks; nil refuses them
+	Library      *tasksocket.Library // submits jobs with policies for tasks; nil refuses them
 	// Metrics count what the agent does; nil means not counted.
 	Metrics *Metrics
 	// Logger logs what the agent does; nil means no log.

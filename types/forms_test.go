@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -105,7 +106,9 @@ func TestNamespacesOfTasks(t *testing.T) {
 	if set.Keys != 1 || set.Bytes != DefaultBytes || set.Priority.Max != 0 || !set.NoAccumulate {
 		t.Errorf("%+v", set)
 	}
-	refusal(t, (&Namespace{Requests: Requests{{"a b:slots", 1}, {"admin:s/x", 1}, {"slots", 0}}, Quotas: []Quota{{"cpu", "admin:", -1}}, Pids: -1, Budget: &Budget{Priority: &Ceiling{MaxPriority + 1}}}).Validate(),
+	refusal(t, (&Namespace{Requests: Requests{{"a b:slots", 1}, {"admin:s/x", 1}, {"slots", 0}}, Quotas: []Quota{{"cpu", "admin:", -1}}, Pids: -1, Budget: &Budget{Priority: &Ceiling{MaxPriority + 1}},
+		Policies: []NamespacePolicy{{"lab", true}, {":lab", false}, {"org:", false}, {"org:a/b", false}, {"org:" + strings.Repeat("x", 1000), true}}}).Validate(),
+		`policies[0]: "lab" has no namespace: write it before the name, such as org:lab`, "policies[1]: is empty", "policies[2]: is empty", "policies[3]: ", "policies[4]: ",
 		"requests.a b:slots: ", "requests.admin:s/x: ", "requests.slots: 0 is not positive", "quotas[0].pool: is empty", "quotas[0].amount: -1", "pids: -1", "budget.priority: ")
 }
 
@@ -116,7 +119,10 @@ func TestDefaultsOfNamespaces(t *testing.T) {
 	}
 	refusal(t, (&Namespace{Defaults: Requests{{"gpu", 1}, {"cpu", 0}}}).Validate(), "defaults.gpu: only cpu, memory and disk have defaults", "defaults.cpu: 0 is not positive")
 	refusal(t, (&Namespace{Defaults: Requests{{"cpu", 1}, {"disk", 1}, {"gpu", 1}, {"memory", 1}}}).Validate(), "defaults: has 4: at most 3 are allowed")
-	refusal(t, (&Namespace{Requests: many(MaxRequests + 1), Quotas: make([]Quota, MaxQuotas+1)}).Validate(), "requests: has 101", "quotas: has ")
+	refusal(t, (&Namespace{Requests: many(MaxRequests + 1), Quotas: make([]Quota, MaxQuotas+1), Policies: make([]NamespacePolicy, MaxPolicies+1)}).Validate(), "requests: has 101", "quotas: has ", "policies: has 65")
+	if err := (&Namespace{Policies: []NamespacePolicy{{"org:lab", true}, {"a.b:c-d_e", false}}}).Validate(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestLaterIsNotShared checks that a change leaves tasks with the same Later alone.

@@ -24,6 +24,8 @@ type Namespace struct {
 	// Pids is the limit of processes and threads of a task whose spec has none; 0 means the node's
 	// default.
 	Pids int
+	// Policies are shared policies of other namespaces in which its jobs may take part.
+	Policies []NamespacePolicy
 }
 
 func (n *Namespace) fields(w *wire.Pass) {
@@ -32,6 +34,30 @@ func (n *Namespace) fields(w *wire.Pass) {
 	wire.Optional(w, 4, &n.Budget, (*Budget).fields)
 	wire.List(w, 5, (*[]Request)(&n.Defaults), (*Request).fields)
 	wire.Integer(w, 6, &n.Pids)
+	wire.List(w, 7, &n.Policies, (*NamespacePolicy).fields)
+}
+
+// NamespacePolicy is a shared policy of another namespace.
+type NamespacePolicy struct {
+	// Name has its namespace: org:lab.
+	Name string
+	// Required reports whether each job of the namespace takes part.
+	Required bool
+}
+
+func (p *NamespacePolicy) fields(w *wire.Pass) {
+	wire.Text(w, 2, &p.Name)
+	w.Boolean(3, &p.Required)
+}
+
+// ValidateShared checks the name of a shared policy with its namespace, such as org:lab. Invalid: the
+// error begins with the field.
+func ValidateShared(field, name string) error {
+	ns, id, ok := strings.Cut(name, ":")
+	if !ok {
+		return Errorf(Invalid, "%s: %q has no namespace: write it before the name, such as org:lab", field, shorten(name))
+	}
+	return cmp.Or(ValidateName(field, ns), ValidateName(field, id))
 }
 
 // Quota makes requests of Resource draw on Pool, a cluster-wide resource.
@@ -134,6 +160,11 @@ func (n *Namespace) Validate() error {
 		}
 	}
 	within(&p, "pids", n.Pids, 0, MaxPids)
+	if p.count("policies", len(n.Policies), MaxPolicies) {
+		for i, x := range n.Policies {
+			p.add(ValidateShared(index("policies", i), x.Name))
+		}
+	}
 	if b := n.Budget; b != nil {
 		within(&p, "budget.keys", b.Keys, 0, MaxBudget)
 		within(&p, "budget.bytes", b.Bytes, 0, MaxBudget)

@@ -1,18 +1,22 @@
 package document
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/escher-sched/escher/api/reasons"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 )
 
 // Policies are the policies of a job, or a shared policy.
 type Policies struct {
 	ID string `json:"id"`
+	// Namespace is theirs.
+	Namespace string `json:"-"`
 	// Shared reports whether they are shared. Otherwise Job is the name of their job.
 	Shared   bool              `json:"shared,omitempty"`
 	Job      string            `json:"job,omitempty"`
@@ -24,12 +28,14 @@ type Policies struct {
 	Wrong []string `json:"wrong,omitempty"`
 }
 
-// PoliciesOf returns the policies of a view of one namespace, by id.
+// PoliciesOf returns the policies of a view, by id. The jobs of shared policies that are of other namespaces
+// have those before their ids.
 func PoliciesOf(view *cluster.View) []Policies {
-	jobs := make(map[string][]string)
+	jobs := make(map[cluster.ID][]string)
 	for id, c := range view.Policies {
-		for _, shared := range reasons.RefersTo(c.V) {
-			jobs[shared] = append(jobs[shared], id.ID)
+		for _, name := range reasons.RefersTo(c.V) {
+			shared := esl.Named(id.Namespace, name)
+			jobs[shared] = append(jobs[shared], (&esl.State{Namespace: shared.Namespace}).Ref(id))
 		}
 	}
 	var all []Policies
@@ -37,7 +43,7 @@ func PoliciesOf(view *cluster.View) []Policies {
 		if c.V == nil {
 			continue
 		}
-		one := Policies{ID: id.ID, Shared: c.V.Job == "", Session: c.V.Session, Policies: Written(c.V.Policies)}
+		one := Policies{ID: id.ID, Namespace: id.Namespace, Shared: c.V.Job == "", Session: c.V.Session, Policies: Written(c.V.Policies)}
 		if j := view.Jobs[cluster.ID{Namespace: id.Namespace, ID: c.V.Job}]; j != nil && j.V != nil {
 			one.Job = j.V.Name
 		}
@@ -47,11 +53,13 @@ func PoliciesOf(view *cluster.View) []Policies {
 			}
 		}
 		if one.Shared {
-			one.Jobs = slices.Sorted(slices.Values(jobs[id.ID]))
+			one.Jobs = slices.Sorted(slices.Values(jobs[id]))
 		}
 		all = append(all, one)
 	}
-	slices.SortFunc(all, func(a, b Policies) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b Policies) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.ID, b.ID))
+	})
 	return all
 }
 

@@ -63,7 +63,7 @@ func serve(t *testing.T, store controlplane.Store, dir string, self tasksocket.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: client, Self: self, Library: library.OfSocket})
+	s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: client, Self: self, Library: library.OfSocket()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func (c *check) submitted(ctx context.Context, n int, k controlplane.Key, put *o
 	if by.User == "" || c.user.node != "" { // the socket of a task does so itself
 		return nil
 	}
-	value, err := by.Recorded(c.g.cfg.Payer, string(put.key), put.value, fresh)
+	value, err := by.Recorded(ctx, c.g.cfg.Rules, string(put.key), put.value, fresh)
 	if err != nil {
 		return err
 	}

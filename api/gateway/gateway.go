@@ -23,6 +23,7 @@ import (
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
+	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/types"
 )
@@ -70,8 +71,8 @@ type Config struct {
 	Known func(token string) bool
 	// Use and Watching bound what subjects do, at all listeners together: see NewUse.
 	Use, Watching *access.Gauges
-	// Payer returns the user whose share a resource is part of; empty if it is part of none.
-	Payer func(resource string) string
+	// Rules are what the shares of users ask of what programs put; nil means nothing.
+	Rules *submitter.Rules
 	// Now returns the time.
 	Now func() time.Time
 }

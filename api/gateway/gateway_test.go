@@ -50,7 +50,7 @@ func start(t *testing.T, identify func(context.Context) (access.Identity, error)
 	use, watching := gateway.NewUse(time.Now)
 	s := gateway.New(gateway.Config{
 		Etcd: srv.Client.ActiveConnection(), Limits: etcdstore.ServerLimits(), Authority: authority, Identify: identify, Known: known, Use: use, Watching: watching,
-		Payer: share.Payer, Now: time.Now,
+		Rules: share.Rules(direct), Now: time.Now,
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

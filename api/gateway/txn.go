@@ -12,6 +12,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
+	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
@@ -299,5 +300,8 @@ func (c *check) delete(ctx context.Context, d *operation, writes bool) error {
 	if k.Kind == controlplane.Tasks || k.Kind == controlplane.Statuses {
 		return c.ended(ctx, k)
 	}
-	return nil
+	if c.user.node != "" { // the socket of a task asks itself
+		return nil
+	}
+	return submitter.Deletes(ctx, c.g.cfg.Rules, k.String())
 }

@@ -10,16 +10,21 @@ import (
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
 // Submit submits a job, to which policies may apply, and stores what it was requested to be, so that a
 // file can be applied to it later.
 func Submit(ctx context.Context, jobs *esl.Client, job controlplane.Job, policies ...esl.Policy) (controlplane.Launched, error) {
-	if len(policies) == 0 {
+	all, err := jobs.Required(ctx, policies)
+	if err != nil {
+		return controlplane.Launched{}, err
+	}
+	if len(all) == 0 {
 		return jobs.LaunchJob(ctx, job)
 	}
-	stored, err := esl.StoredForms(policies)
+	stored, err := esl.StoredForms(all)
 	if err != nil {
 		return controlplane.Launched{}, err
 	}
@@ -27,10 +32,28 @@ func Submit(ctx context.Context, jobs *esl.Client, job controlplane.Job, policie
 	return jobs.Submit(ctx, job, policies...)
 }
 
-// OfSocket submits a job of a task, by its socket. It knows the built-in policies; those with a
-// domain in their names are stored for the program that runs them. Invalid: the error names each
-// policy that is unknown, or whose parameters are wrong.
-func OfSocket(ctx context.Context, c *controlplane.Client, job controlplane.Job, policies []types.Policy) (controlplane.Launched, error) {
+// Launch submits tasks: as a job, if all jobs of their namespace take part in a policy.
+func Launch(ctx context.Context, jobs *esl.Client, tasks ...controlplane.Submission) (controlplane.Launched, error) {
+	all, err := jobs.Required(ctx, nil)
+	if err != nil {
+		return controlplane.Launched{}, err
+	}
+	if len(all) == 0 || len(tasks) == 0 {
+		return jobs.Launch(ctx, tasks...)
+	}
+	return Submit(ctx, jobs, controlplane.Job{Name: tasks[0].Task.Name, Labels: tasks[0].Task.Labels, Tasks: tasks})
+}
+
+// OfSocket submits jobs of a task, by its socket. It knows the built-in policies; those with a
+// domain in their names are stored for the program that runs them.
+func OfSocket() *tasksocket.Library {
+	return &tasksocket.Library{Submit: submitStored, Launch: func(ctx context.Context, c *controlplane.Client, tasks ...controlplane.Submission) (controlplane.Launched, error) {
+		return Launch(ctx, builtin.New(c), tasks...)
+	}}
+}
+
+// submitStored submits a job. Invalid: the error names each policy that is unknown, or whose parameters are wrong.
+func submitStored(ctx context.Context, c *controlplane.Client, job controlplane.Job, policies []types.Policy) (controlplane.Launched, error) {
 	if n := len(policies); n > types.MaxPolicies { // the error would name each
 		return controlplane.Launched{}, types.Errorf(types.Invalid, "job.policies: has %d: at most %d are allowed, drop some", n, types.MaxPolicies)
 	}

@@ -133,7 +133,7 @@ func plannedWhy(c *apply.Change, x *why.Explanation, voice action.Renderer) *why
 		}
 	}
 	for _, shared := range reasons.RefersTo(&types.Policies{Job: id, Policies: policies}) {
-		if reasons.MadeUnder(shared, e.Unmet) {
+		if reasons.MadeUnder(esl.OwnerOf(shared), e.Unmet) {
 			e.Suggestion = types.Textf("How much of it there is, policy %s says.", shared)
 		}
 	}

@@ -32,9 +32,11 @@ type Policies struct {
 	ID    cluster.ID
 	Kept  *types.Policies
 	Kinds esl.Kinds
-	// View has the state for the policies, nil if it is too large.
+	// View has the state for the policies, nil if it is too large, or if the caller may not see it.
 	View *cluster.View
-	Now  time.Time
+	// hidden reports whether the policies go by what the caller may not see, in other namespaces.
+	hidden bool
+	Now    time.Time
 	// Voice renders what a person can do.
 	Voice action.Renderer
 }
@@ -50,6 +52,10 @@ func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, rev
 	all := s.Kept.Policies
 	for _, shared := range RefersTo(s.Kept) {
 		kept, _, err := KeptAt(ctx, client, shared, revision)
+		if types.Is(err, types.Denied) {
+			s.hidden = true
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -57,13 +63,19 @@ func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, rev
 			all = append(all[:len(all):len(all)], kept.Policies...)
 		}
 	}
-	s.View, err = readSome(ctx, client.Store(), revision, prefixesFor(client.Namespace(), s.wide(all)))
+	wide := s.wide(all) || s.Kept.Job == "" && s.across() || slices.ContainsFunc(s.Kept.Policies, esl.Elsewhere)
+	if s.View, err = readSome(ctx, client.Store(), revision, prefixesFor(client.Namespace(), wide && !s.hidden)); types.Is(err, types.Denied) && wide {
+		s.hidden = true
+		s.View, err = readSome(ctx, client.Store(), revision, prefixesFor(client.Namespace(), false))
+	}
 	return s, err
 }
 
-// KeptAt reads the policies with an id at a revision, 0 meaning the newest; nil if there were none.
+// KeptAt reads the policies with an id, as a job names it, at a revision, 0 meaning the newest; nil if there
+// were none.
 func KeptAt(ctx context.Context, client *controlplane.Client, id string, revision int64) (*types.Policies, int64, error) {
-	page, err := client.Store().List(ctx, controlplane.ListOptions{Key: controlplane.PoliciesKey(client.Namespace(), id), Revision: revision})
+	at := esl.Named(client.Namespace(), id)
+	page, err := client.Store().List(ctx, controlplane.ListOptions{Key: controlplane.PoliciesKey(at.Namespace, at.ID), Revision: revision})
 	if err != nil || len(page.KVs) == 0 {
 		return nil, 0, err
 	}
@@ -107,6 +119,14 @@ func (s *Policies) wide(policies []types.Policy) bool {
 	})
 }
 
+// across reports whether jobs of other namespaces may take part in the shared policy.
+func (s *Policies) across() bool {
+	return slices.ContainsFunc(s.Kept.Policies, func(p types.Policy) bool {
+		made, err := s.Kinds.Read(p)
+		return err == nil && esl.IsAcross(made)
+	})
+}
+
 // readSome reads ranges of keys at a revision, nil if one of them is too large.
 func readSome(ctx context.Context, store controlplane.Store, revision int64, prefixes []string) (*cluster.View, error) {
 	view := cluster.New()
@@ -140,15 +160,22 @@ func Origins(ctx context.Context, client *controlplane.Client, task cluster.ID, 
 	return esl.Origins(s.View, s.Kinds, task), nil
 }
 
-// tooMuch is the text in place of explanations.
-func tooMuch() why.Reason {
+// leftOut is the text in place of explanations.
+func (s *Policies) leftOut() why.Reason {
+	if s.hidden && s.Kept.Job == "" {
+		return why.Say(why.Unreadable, "What it says is left out, as it goes by what is in other namespaces.")
+	}
+	if s.hidden {
+		says := types.Textf("What its policies say is left out, as they go by what is in other namespaces: %s", action.Explain.Of(s.ID.ID))
+		return why.Say(why.Unreadable, "%s", says.Render(s.Voice))
+	}
 	return why.Say(why.Unreadable, "What its policies say is left out: they go by more than %d tasks or the like.", saidAtMost)
 }
 
 // says returns the explanations of the policies for a task.
 func (s *Policies) says(task cluster.ID) []why.Reason {
-	if s.View == nil {
-		return []why.Reason{tooMuch()}
+	if s.View == nil || s.hidden {
+		return []why.Reason{s.leftOut()}
 	}
 	return esl.Why(s.View, s.Kinds, task, s.Now)
 }
@@ -157,8 +184,8 @@ func (s *Policies) says(task cluster.ID) []why.Reason {
 // Texts that differ only in numbers become one. Of very many tasks it asks for some, evenly from
 // the first to the last.
 func (s *Policies) SaysOfAll() []string {
-	if s.View == nil {
-		return []string{tooMuch().Summary}
+	if s.View == nil || s.hidden {
+		return []string{s.leftOut().Summary}
 	}
 	waiting := s.waiting()
 	asked := evenly(waiting, askedAtMost)
@@ -204,7 +231,8 @@ func (s *Policies) waiting() []cluster.ID {
 	if s.Kept.Job == "" {
 		jobs = nil
 		for id, c := range s.View.Policies {
-			if id.Namespace == s.ID.Namespace && slices.Contains(RefersTo(c.V), s.ID.ID) {
+			refers := func(name string) bool { return esl.Named(id.Namespace, name) == s.ID }
+			if slices.ContainsFunc(RefersTo(c.V), refers) {
 				jobs = append(jobs, id)
 			}
 		}
@@ -233,12 +261,13 @@ func (s *Policies) owners() map[string]string {
 		out[s.ID.ID+"."+name] = policy
 	}
 	for _, shared := range RefersTo(s.Kept) {
-		out[shared] = shared
+		owner := esl.OwnerOf(shared)
+		out[owner] = shared
 		if s.View == nil {
 			continue
 		}
-		if c := s.View.Policies[cluster.ID{Namespace: s.ID.Namespace, ID: shared}]; c != nil && c.V != nil {
-			out[shared+"."+c.V.Policies[0].Kind] = c.V.Policies[0].Kind + " " + shared
+		if c := s.View.Policies[esl.Named(s.ID.Namespace, shared)]; c != nil && c.V != nil {
+			out[owner+"."+c.V.Policies[0].Kind] = c.V.Policies[0].Kind + " " + shared
 		}
 	}
 	return out
@@ -292,7 +321,7 @@ func (s *Policies) withdrawn(policy string) bool {
 	}
 	for _, shared := range RefersTo(s.Kept) {
 		if policy == shared || strings.HasSuffix(policy, " "+shared) {
-			c := s.View.Policies[cluster.ID{Namespace: s.ID.Namespace, ID: shared}]
+			c := s.View.Policies[esl.Named(s.ID.Namespace, shared)]
 			return c == nil || c.V == nil
 		}
 	}

@@ -72,7 +72,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	if cfg.Voice == nil {
 		cfg.Voice = action.Action.String
 	}
-	cfg.Store = submitter.Store{Store: cfg.Store, Payer: share.Payer, Committed: noteCommit}
+	cfg.Store = submitter.Store{Store: cfg.Store, Rules: share.Rules(cfg.Store), Committed: noteCommit}
 	s := &service{cfg: cfg}
 	mux := newGuard(cfg, func(pattern string) string { return operationOf(s.api.OpenAPI(), pattern) })
 	conf := huma.Config{
@@ -252,5 +252,5 @@ func (s *service) client(ns string) (*controlplane.Client, error) {
 // direct performs requests in a namespace, as programs outside of tasks do.
 func (s *service) direct(ns string) (tasksocket.Direct, error) {
 	client, err := s.client(ns)
-	return tasksocket.Direct{Client: client, Library: library.OfSocket, Log: s.cfg.Log}, err
+	return tasksocket.Direct{Client: client, Library: library.OfSocket(), Log: s.cfg.Log}, err
 }

@@ -102,7 +102,8 @@ type texts struct {
 // NamePattern matches a name, as of jobs.
 const NamePattern = `[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?`
 
-// textOf returns the kind of texts for a name in a tag: a name, as of jobs; a word, which is a name
+// textOf returns the kind of texts for a name in a tag: a name, as of jobs; a shared policy, which may be
+// of another namespace; one with its namespace; a word, which is a name
 // without dots; the value or key of a label; a path of words; a resource of an application; a
 // physical one; a physical one that can be shared; a requested one; a requested one, with or without
 // a namespace; one made of devices; another party's policy; an absolute or empty path; an image; a
@@ -119,6 +120,10 @@ func textOf(kind string) texts {
 	switch kind {
 	case "name":
 		return texts{pattern: "^" + name + "$", check: types.ValidateName}
+	case "shared-policy":
+		return texts{pattern: "^(" + name + ":)?" + name + "$", check: validateSharedPolicy}
+	case "full-policy":
+		return texts{pattern: "^" + name + ":" + name + "$"}
 	case "label":
 		return texts{pattern: "^(" + name + ")?$", check: types.ValidateLabelValue}
 	case "label-key":
@@ -165,6 +170,14 @@ func notEmpty(field, text string) error {
 }
 
 func notBlank(field, text string) error { return notEmpty(field, strings.Trim(text, " \t\r\n")) }
+
+// validateSharedPolicy checks a name, which may have a namespace.
+func validateSharedPolicy(field, text string) error {
+	if strings.Contains(text, ":") {
+		return types.ValidateShared(field, text)
+	}
+	return types.ValidateName(field, text)
+}
 
 // validatePath checks words separated by /.
 func validatePath(field, text string) error {

@@ -57,6 +57,7 @@ defaults: {cpu: 1, memory: 1Gi}
 pids: 5
 requests: {"admin:slots": 1}
 quotas: {gpu: "admin:gpus", cpu: "admin:cores"}
+policies: {"org:lab": required, "org:a": allowed}
 `
 	docs, err := manifest.Parse("f", []byte(text), known())
 	if err != nil || !admits(t, schema, text) || docs[0].String() != "namespace team" {
@@ -67,6 +68,7 @@ quotas: {gpu: "admin:gpus", cpu: "admin:cores"}
 		Defaults: types.NewRequests(map[string]types.Quantity{"cpu": 1000, "memory": 1 << 30}), Pids: 5,
 		Requests: types.NewRequests(map[string]types.Quantity{"admin:slots": 1000}),
 		Quotas:   []types.Quota{{Resource: "cpu", Pool: "admin:cores"}, {Resource: "gpu", Pool: "admin:gpus"}},
+		Policies: []types.NamespacePolicy{{Name: "org:a"}, {Name: "org:lab", Required: true}},
 	}
 	got, err := docs[0].Namespace.Settings()
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -88,6 +90,9 @@ quotas: {gpu: "admin:gpus", cpu: "admin:cores"}
 		"budget: {bytes: 4}":             `f:4: budget.bytes: memory: "4" has no unit`,
 		"budget: {bytes: -4Ki}":          "f:4: budget.bytes: ",
 		"budget: {keys: -1}":             "f:4: budget.keys: ",
+		"policies: {lab: allowed}":       "f:4: policies.lab: \"lab\" has no namespace",
+		"policies: {\"org:lab\": yes}":   "f:4: policies.org:lab: ",
+		"policies: {\"org:lab\": none}":  "f:4: policies.org:lab: ",
 		"budget: {priority: 1000000001}": "f:4: budget.priority: ",
 		"budget: {key: 1}":               "f:4: budget.key: is unknown: did you mean keys?",
 		"pids: -1":                       "f:4: pids: ",

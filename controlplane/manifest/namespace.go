@@ -17,6 +17,47 @@ type Namespace struct {
 	Pids     int              `json:"pids,omitempty" desc:"how many processes and threads a task without its own limit may have; the node's default if it is left out" min:"0"`
 	Requests types.Requests   `json:"requests,omitempty" desc:"what is added to the requests of each task" keys:"full-request"`
 	Quotas   map[string]Quota `json:"quotas,omitempty" desc:"by resource, the most of it that its tasks may request together, such as 16; or the pool that requests of it draw on, with its namespace"`
+	Policies map[string]Part  `json:"policies,omitempty" desc:"shared policies of other namespaces, as NAMESPACE:NAME: allowed, if its jobs may take part, or required, if each does" keys:"full-policy"`
+}
+
+// Part says whether jobs may take part in a shared policy of another namespace, or each does.
+type Part string
+
+const (
+	PartAllowed  Part = "allowed"
+	PartRequired Part = "required"
+)
+
+// Choices returns the parts.
+func (Part) Choices() []string { return []string{string(PartAllowed), string(PartRequired)} }
+
+// NewPolicies returns the stored form of parts by policy. Invalid: one is no part.
+func NewPolicies(parts map[string]Part) (out []types.NamespacePolicy, err error) {
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		part := parts[name]
+		if err := types.ValidateShared("policies."+types.Cut(name, types.MaxName), name); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(part.Choices(), string(part)) {
+			return nil, types.Errorf(types.Invalid, "policies.%s: %q is unknown: write allowed, or required", types.Cut(name, types.MaxName), types.Cut(string(part), types.MaxName))
+		}
+		out = append(out, types.NamespacePolicy{Name: name, Required: part == PartRequired})
+	}
+	return out, nil
+}
+
+// PartsOf returns parts by policy; nil if there are none.
+func PartsOf(policies []types.NamespacePolicy) map[string]Part {
+	var out map[string]Part
+	for _, p := range policies {
+		if out == nil {
+			out = make(map[string]Part)
+		}
+		if out[p.Name] = PartAllowed; p.Required {
+			out[p.Name] = PartRequired
+		}
+	}
+	return out
 }
 
 // Quota is an amount of a resource, or a pool with its namespace, as text.
@@ -40,6 +81,10 @@ type Budget struct {
 // Settings converts it to its stored form. Invalid: it cannot be set.
 func (n *Namespace) Settings() (types.Namespace, error) {
 	out := types.Namespace{Defaults: n.Defaults, Pids: n.Pids, Requests: n.Requests}
+	var err error
+	if out.Policies, err = NewPolicies(n.Policies); err != nil {
+		return out, err
+	}
 	for _, resource := range slices.Sorted(maps.Keys(n.Quotas)) {
 		q, err := quotas.Parse(n.Name, resource, string(n.Quotas[resource]))
 		if err != nil {
@@ -68,7 +113,7 @@ func (n *Namespace) Settings() (types.Namespace, error) {
 
 // FromNamespace converts stored settings to a document, without its name.
 func FromNamespace(n *types.Namespace) Namespace {
-	out := Namespace{Defaults: n.Defaults, Pids: n.Pids, Requests: n.Requests}
+	out := Namespace{Defaults: n.Defaults, Pids: n.Pids, Requests: n.Requests, Policies: PartsOf(n.Policies)}
 	for _, q := range n.Quotas {
 		if out.Quotas == nil {
 			out.Quotas = make(map[string]Quota)

@@ -44,13 +44,24 @@ func (s Submitter) Act(field, ns, user, instead string) error {
 	return nil
 }
 
+// Rules are what the shares of users ask of what a submitter puts.
+type Rules struct {
+	// Payer returns the user whose share a resource is part of; empty if it is part of none.
+	Payer func(resource string) string
+	// Draws returns nil if requests of a namespace draw on the shares on which each of its tasks draws.
+	// Denied: they do not.
+	Draws func(ctx context.Context, ns string, requests types.Requests) error
+	// Sets returns nil if a submitter may set or delete a resource of a namespace. Denied: a policy of
+	// another namespace sets it.
+	Sets func(ctx context.Context, ns, resource string) error
+}
+
 // Store is a store whose transactions record, in new tasks and jobs, their submitter. It
-// refuses those that name another user, in a label or in a request.
+// refuses those that name another user, in a label or in a request, and what its rules refuse.
 type Store struct {
 	controlplane.Store
-	// Payer returns the user whose share a resource is part of; empty if it is part of none. nil means
-	// that there are no shares.
-	Payer func(resource string) string
+	// Rules are those of shares; nil means that there are no shares.
+	Rules *Rules
 	// Committed is called after each committed transaction; nil means that it is not.
 	Committed func(ctx context.Context, txn controlplane.Txn, revision int64)
 }
@@ -64,7 +75,7 @@ func (s Store) Scan(ctx context.Context, opts controlplane.ListOptions, take fun
 func (s Store) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
 	if by := From(ctx); by.User != "" {
 		var err error
-		if txn.Ops, err = s.recorded(by, txn); err != nil {
+		if txn.Ops, err = s.recorded(ctx, by, txn); err != nil {
 			return controlplane.Result{}, err
 		}
 	}
@@ -76,7 +87,7 @@ func (s Store) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.R
 }
 
 // recorded returns the operations of a transaction, with the user in new tasks and jobs.
-func (s Store) recorded(by Submitter, txn controlplane.Txn) ([]controlplane.Op, error) {
+func (s Store) recorded(ctx context.Context, by Submitter, txn controlplane.Txn) ([]controlplane.Op, error) {
 	there := make(map[string]bool)
 	for _, c := range txn.Compares {
 		if c.Revision != 0 {
@@ -86,8 +97,10 @@ func (s Store) recorded(by Submitter, txn controlplane.Txn) ([]controlplane.Op, 
 	ops := make([]controlplane.Op, len(txn.Ops))
 	for i, op := range txn.Ops {
 		var err error
-		if ops[i] = op; !op.Delete {
-			ops[i].Value, err = by.Recorded(s.Payer, op.Key, op.Value, !there[op.Key])
+		if ops[i] = op; op.Delete {
+			err = Deletes(ctx, s.Rules, op.Key)
+		} else {
+			ops[i].Value, err = by.Recorded(ctx, s.Rules, op.Key, op.Value, !there[op.Key])
 		}
 		if err != nil {
 			return nil, err
@@ -96,9 +109,21 @@ func (s Store) recorded(by Submitter, txn controlplane.Txn) ([]controlplane.Op, 
 	return ops, nil
 }
 
-// Recorded returns the value to put for a key, with the user in a new task or job. payer is Store.Payer,
-// and fresh reports whether the transaction makes the key. Denied: the value names another user.
-func (s Submitter) Recorded(payer func(resource string) string, key string, value []byte, fresh bool) ([]byte, error) {
+// Deletes returns nil if a submitter may delete a key. rules are Store.Rules. Denied: a policy of another
+// namespace sets it.
+func Deletes(ctx context.Context, rules *Rules, key string) error {
+	if k, ok := controlplane.Parse(key); ok && rules != nil && k.Kind == controlplane.Resources {
+		if err := rules.Sets(ctx, k.Namespace, k.Name); err != nil {
+			return types.Errorf(types.ClassOf(err), "resource %s: %w", k.Name, err)
+		}
+	}
+	return nil
+}
+
+// Recorded returns the value to put for a key, with the user in a new task or job. rules are Store.Rules,
+// and fresh reports whether the transaction makes the key. Denied: the value names another user, or the
+// rules refuse it.
+func (s Submitter) Recorded(ctx context.Context, rules *Rules, key string, value []byte, fresh bool) ([]byte, error) {
 	k, ok := controlplane.Parse(key)
 	if !ok {
 		return value, nil
@@ -116,7 +141,7 @@ func (s Submitter) Recorded(payer func(resource string) string, key string, valu
 		}
 		t.User = user
 		for _, requests := range vectors(&t) {
-			if err := s.charges(payer, k.Namespace, user, requests); err != nil {
+			if err := s.charges(ctx, rules, k.Namespace, user, requests); err != nil {
 				return nil, err
 			}
 		}
@@ -138,10 +163,12 @@ func (s Submitter) Recorded(payer func(resource string) string, key string, valu
 			return value, nil
 		}
 		for _, b := range r.Bundles {
-			if err := s.charges(payer, k.Namespace, s.User, b.Requests); err != nil {
+			if err := s.charges(ctx, rules, k.Namespace, s.User, b.Requests); err != nil {
 				return nil, err
 			}
 		}
+	case controlplane.Resources:
+		return value, Deletes(ctx, rules, key)
 	}
 	return value, nil
 }
@@ -159,23 +186,30 @@ func (s Submitter) user(ns, is string, labels []types.Label, fresh bool) (string
 	return label, s.Act("labels."+Label, ns, label, "leave it out")
 }
 
-// vectors returns all request vectors of a task.
+// vectors returns the request vectors of a task, of which it has one.
 func vectors(t *types.Task) []types.Requests {
-	all := []types.Requests{t.Requests}
+	if len(t.Alternatives) == 0 {
+		return []types.Requests{t.Requests}
+	}
+	var all []types.Requests
 	for _, a := range t.Alternatives {
-		all = append(all, a.Requests)
+		all = append(all, t.Requests.Plus(a.Requests))
 	}
 	return all
 }
 
-// charges refuses requests of the share of a user other than the one for whom they are.
-func (s Submitter) charges(payerOf func(string) string, ns, user string, requests types.Requests) error {
-	if payerOf == nil {
+// charges refuses requests of the share of a user other than the one for whom they are, and those that do
+// not draw on a share as the rules want.
+func (s Submitter) charges(ctx context.Context, rules *Rules, ns, user string, requests types.Requests) error {
+	if rules == nil {
 		return nil
+	}
+	if err := rules.Draws(ctx, ns, requests); err != nil {
+		return err
 	}
 	for _, r := range requests {
 		name, _, _ := strings.Cut(r.Name, "@")
-		if payer := payerOf(name); payer != "" && payer != user {
+		if payer := rules.Payer(name); payer != "" && payer != user {
 			if err := s.Act("requests."+types.Cut(name, types.MaxName), ns, payer, "leave the user out of the share"); err != nil {
 				return err
 			}

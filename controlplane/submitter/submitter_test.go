@@ -21,6 +21,23 @@ func alice(forOthers error) Submitter {
 	}}
 }
 
+// rules are those of a namespace strict in which all draw on share-NAME; fixed is of another policy.
+func rules() *Rules { return &Rules{Payer: payer, Draws: draws, Sets: sets} }
+
+func draws(_ context.Context, ns string, r types.Requests) error {
+	if ns == "strict" && !strings.Contains(r[len(r)-1].Name, "share-") {
+		return types.Errorf(types.Denied, "no share")
+	}
+	return nil
+}
+
+func sets(_ context.Context, ns, resource string) error {
+	if resource == "fixed" {
+		return types.Errorf(types.Denied, "%s: another sets %s", ns, resource)
+	}
+	return nil
+}
+
 // payer says whose share a resource is: share-NAME is that of NAME.
 func payer(resource string) string {
 	name, _ := strings.CutPrefix(resource, "share-")
@@ -76,11 +93,17 @@ func TestRecorded(t *testing.T) {
 		"a reservation":                   {reservationKey, &types.Reservation{Submitted: 1, Bundles: []types.Bundle{{Requests: requests("share-alice")}}}, true, errDenied, "", ""},
 		"one of another":                  {reservationKey, &types.Reservation{Submitted: 1, Bundles: []types.Bundle{{Requests: requests("share-bob")}}}, true, errDenied, "", "requests.share-bob"},
 		"one that is there":               {reservationKey, &types.Reservation{Submitted: 1, Bundles: []types.Bundle{{Requests: requests("share-bob")}}}, false, errDenied, "", ""},
+		"no share":                        {controlplane.TaskKey("strict", "t"), task(types.Task{}), true, errDenied, "", "no share"},
+		"her share in strict":             {controlplane.TaskKey("strict", "t"), task(types.Task{}, "share-alice"), true, errDenied, "alice", ""},
+		"no share of one way":             {controlplane.TaskKey("strict", "t"), task(types.Task{Alternatives: []types.Alternative{{Requests: requests("share-alice")}, {Requests: requests("zero")}}}), true, errDenied, "", "no share"},
+		"a reservation without":           {controlplane.ReservationKey("strict", "r"), &types.Reservation{Submitted: 1, Bundles: []types.Bundle{{Requests: requests()}}}, true, errDenied, "", "no share"},
+		"what another policy sets":        {controlplane.ResourceKey("lab", "fixed", "*"), &types.Resource{Capacity: 1000}, true, errDenied, "", "another sets fixed"},
+		"that again":                      {controlplane.ResourceKey("lab", "fixed", "*"), &types.Resource{Capacity: 1000}, false, errDenied, "", "another sets fixed"},
 		"another kind":                    {controlplane.ResourceKey("lab", "x", "*"), &types.Resource{Capacity: 1000}, true, errDenied, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := types.Encode(9, c.m)
-			value, err := alice(c.others).Recorded(payer, c.key, before, c.fresh)
+			value, err := alice(c.others).Recorded(t.Context(), rules(), c.key, before, c.fresh)
 			if c.says != "" {
 				if !types.Is(err, types.Denied) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v, want %q", err, c.says)
@@ -122,7 +145,7 @@ func userOf(t *testing.T, key string, value []byte) string {
 // TestUnreadable: what no reader takes passes as it is, and so does a key of something else.
 func TestUnreadable(t *testing.T) {
 	for _, key := range []string{controlplane.TaskKey("lab", "t"), controlplane.JobKey("lab", "j"), controlplane.ReservationKey("lab", "r"), "/elsewhere"} {
-		if value, err := alice(errDenied).Recorded(payer, key, []byte("junk"), true); err != nil || string(value) != "junk" {
+		if value, err := alice(errDenied).Recorded(t.Context(), rules(), key, []byte("junk"), true); err != nil || string(value) != "junk" {
 			t.Errorf("%s: %q, %v", key, value, err)
 		}
 	}
@@ -131,7 +154,7 @@ func TestUnreadable(t *testing.T) {
 // TestStore: the store records for the submitter of a context, and for no other; it tells what it commits.
 func TestStore(t *testing.T) {
 	told := 0
-	s := Store{Store: memstore.New(), Payer: payer, Committed: func(_ context.Context, txn controlplane.Txn, revision int64) {
+	s := Store{Store: memstore.New(), Rules: rules(), Committed: func(_ context.Context, txn controlplane.Txn, revision int64) {
 		if told++; len(txn.Ops) != 1 || revision == 0 {
 			t.Errorf("told of %v at %d", txn, revision)
 		}
@@ -148,6 +171,10 @@ func TestStore(t *testing.T) {
 	}
 	if err := put(hers, "c", labeled("bob")); !types.Is(err, types.Denied) {
 		t.Errorf("for another: %v", err)
+	}
+	fixed := controlplane.ResourceKey("lab", "fixed", "*")
+	if _, err := s.Commit(hers, controlplane.Txn{Ops: []controlplane.Op{{Key: fixed, Delete: true}}}); !types.Is(err, types.Denied) {
+		t.Errorf("what another policy sets: deleted, %v", err)
 	}
 	for id, want := range map[string]string{"a": "alice", "b": ""} {
 		kv, err := controlplane.Get(t.Context(), s, controlplane.TaskKey("lab", id))

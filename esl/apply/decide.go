@@ -377,6 +377,7 @@ func (d *decider) equal(t there, wanted []controlplane.Submission, policies []ty
 		if j == nil || j.V.Tasks != len(wanted) || !sameIndices(t.tasks, wanted) {
 			return false
 		}
+		policies = withAdded(policies, d.policiesOf(t))
 		former := esl.Former(policies, d.kindOf)
 		switch j.V.RequestDigest {
 		case RequestDigest(wanted, policies), digestOf(wanted, former, content),

@@ -84,6 +84,8 @@ func (d *decider) together(c *Change, t there, wanted []controlplane.Submission)
 	peers := func(s controlplane.Submission) bool { return s.Spec != nil && s.Spec.Peers != types.NoPeers }
 	unnumbered := func(m *cluster.Task) bool { return m.Info.V.Count == 0 }
 	switch {
+	case stored != nil && stored.V != nil && slices.ContainsFunc(stored.V.Policies, esl.Elsewhere):
+		return true
 	case len(c.policies) == 0 && (stored != nil || j.V.RequestDigest != ""):
 		return true
 	case len(c.policies) > 0 && (stored == nil || !c.oneByOne() || len(d.otherPolicies(t, c.stored)) > 0):

@@ -41,10 +41,19 @@ func (d *Decision) Expand(ctx context.Context, c *esl.Client) error {
 			batch.Names = append(batch.Names, x.Name)
 		}
 	}
+	required, err := c.Required(ctx, nil)
+	if err != nil {
+		return err
+	}
+	parts, err := esl.StoredForms(required)
+	if err != nil {
+		return err
+	}
 	var errs []error
 	for i := range d.Changes {
 		x := &d.Changes[i]
-		if len(x.policies) == 0 || x.Kind == manifest.KindPolicy && !x.Blocked.IsZero() {
+		takesPart := len(required) > 0 && (x.Kind == manifest.KindJob || x.Kind == manifest.KindTask)
+		if len(x.policies) == 0 && !takesPart || x.Kind == manifest.KindPolicy && !x.Blocked.IsZero() {
 			continue
 		}
 		var err error
@@ -52,7 +61,13 @@ func (d *Decision) Expand(ctx context.Context, c *esl.Client) error {
 		case Declare:
 			err = d.declare(x, x.policies[0])
 		case Launch, Replace:
-			err = x.expand(ctx, c, d.job(x), batch)
+			if x.Kind == manifest.KindTask && takesPart {
+				err = types.Errorf(types.Invalid, "jobs of namespace %s take part in %s, and a task alone does not: write it as kind Job", c.Namespace(), required[0].(esl.Use).Name)
+				break
+			}
+			job := d.job(x)
+			job.RequestDigest = RequestDigest(x.Submissions, withAdded(x.stored, parts))
+			err = x.expand(ctx, c, job, batch)
 		}
 		if err != nil {
 			errs = append(errs, types.Errorf(types.ClassOf(err), "%s: %w", x, err))
@@ -242,7 +257,7 @@ func (d *decider) requestDigest(id string) string {
 // otherPolicies describes how the policies of an existing job differ from the wanted ones.
 func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
 	is := d.policiesOf(t)
-	wanted = slices.Clone(wanted)
+	wanted = withAdded(wanted, is)
 	for i, p := range wanted {
 		if u, ok := esl.UseOf(p); ok {
 			if stored, err := esl.Stored(u.Charged(is)); err == nil {
@@ -254,6 +269,25 @@ func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("policies: %s → %s", orNone(textOf(esl.Canonical(is))), orNone(textOf(esl.Canonical(wanted))))}
+}
+
+// withAdded returns wanted policies with those of others that submission adds: see esl.Client.Required.
+func withAdded(wanted, others []types.Policy) []types.Policy {
+	out := slices.Clone(wanted)
+	for _, p := range others {
+		u, ok := esl.UseOf(p)
+		named := func(w types.Policy) bool {
+			is, ok := esl.UseOf(w)
+			return ok && is.Name == u.Name
+		}
+		if !ok || !esl.Elsewhere(p) || slices.ContainsFunc(wanted, named) {
+			continue
+		}
+		if stored, err := esl.Stored(esl.Use{Name: u.Name}); err == nil {
+			out = append(out, stored)
+		}
+	}
+	return out
 }
 
 // textOf returns policies as text.
@@ -272,6 +306,13 @@ func (d *decider) makers(job string) []string {
 	for id, c := range d.view.Policies {
 		if id.Namespace == d.ns && c.V != nil && c.V.Job == "" {
 			out = append(out, id.ID)
+		}
+	}
+	if c := d.view.Policies[cluster.ID{Namespace: d.ns, ID: job}]; c != nil && c.V != nil {
+		for _, p := range c.V.Policies {
+			if u, ok := esl.UseOf(p); ok && esl.Elsewhere(p) {
+				out = append(out, esl.OwnerOf(u.Name))
+			}
 		}
 	}
 	return out

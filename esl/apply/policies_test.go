@@ -40,7 +40,7 @@ func (p lanes) Kind() string { return p.kind }
 func (lanes) Apply(*esl.Group) error { return nil }
 
 func (lanes) Use(g *esl.Group, u esl.Use) error {
-	g.AskAll(u.Name+".lane", esl.One)
+	g.AskAll(esl.OwnerOf(u.Name)+".lane", esl.One)
 	return nil
 }
 

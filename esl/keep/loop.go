@@ -295,7 +295,11 @@ func (k *loop) do(ctx context.Context, p *managedPolicy, plan esl.Plan) {
 	}
 	here := controlplane.ReadSet{controlplane.PoliciesKey(p.of.id.Namespace, p.of.id.ID): p.of.mod}
 	part := part(plan, k.view, p.of.id.Namespace, k.store.Limits().Ops-esl.PlanBase-len(k.opts.Guard))
-	t := transaction(&part, c, k.opts.Guard, here, reads(&part, k.view, p.of.id.Namespace))
+	t, err := transaction(&part, c, k.opts.Guard, here, reads(&part, k.view, p.of.id.Namespace))
+	if err != nil {
+		k.fail(p, err)
+		return
+	}
 	p.busy, p.moved, p.last, p.whole = true, false, plan, does(&part, &plan)
 	counts := countOf(&part)
 	k.busy += counts

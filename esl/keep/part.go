@@ -85,13 +85,14 @@ func joins(x *controlplane.Resource, y *controlplane.Resource) bool {
 
 // key returns the key of a resource in one place; on nodes, that of the first one.
 func key(x *controlplane.Resource, ns string) string {
+	at := esl.Named(ns, x.Name)
 	switch {
 	case x.Where.Cluster:
-		return controlplane.ResourceKey(ns, x.Name, types.ClusterWide)
+		return controlplane.ResourceKey(at.Namespace, at.ID, types.ClusterWide)
 	case len(x.Where.Nodes) > 0:
-		return controlplane.ResourceKey(ns, x.Name, x.Where.Nodes[0])
+		return controlplane.ResourceKey(at.Namespace, at.ID, x.Where.Nodes[0])
 	}
-	return controlplane.ResourceKey(ns, x.Name, types.EveryNode)
+	return controlplane.ResourceKey(at.Namespace, at.ID, types.EveryNode)
 }
 
 // each splits a change of a resource into changes of one node each.

@@ -18,23 +18,40 @@ func does(p *esl.Plan, other *esl.Plan) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// transaction makes a transaction of a plan.
-func transaction(p *esl.Plan, c *controlplane.Client, reads ...controlplane.ReadSet) *controlplane.Transaction {
+// transaction makes a transaction of a plan of a policy in the namespace of c. What it sets, evicts and
+// unreserves may be of other namespaces: see esl.State.Ref. Invalid: a namespace is none.
+func transaction(p *esl.Plan, c *controlplane.Client, reads ...controlplane.ReadSet) (*controlplane.Transaction, error) {
 	t := c.Begin(append(reads, p.If)...)
-	for _, id := range p.Unreserve {
+	var wrong error
+	in := func(ref string) (*controlplane.Transaction, string) {
+		at, of := esl.Named(c.Namespace(), ref), c
+		if at.Namespace != c.Namespace() {
+			var err error
+			if of, err = controlplane.New(c.Store(), at.Namespace); err != nil {
+				wrong, of = err, c
+			}
+		}
+		return t.In(of), at.ID
+	}
+	for _, ref := range p.Unreserve {
+		t, id := in(ref)
 		t.Unreserve(id)
 	}
+	t.In(c)
 	for _, r := range p.Reserve {
 		t.Reserve(r.ID, r.Reservation)
 	}
 	for _, s := range p.Set {
-		t.SetResource(s.Name, s.Capacity, s.Where, s.Options)
-	}
-	for _, s := range p.Stop {
-		t.Stop(s.Task, s.StopOptions)
+		t, name := in(s.Name)
+		t.SetResource(name, s.Capacity, s.Where, s.Options)
 	}
 	for _, e := range p.Evict {
-		t.EvictFor(e.Task, e.Attempt, e.Reason)
+		t, id := in(e.Task)
+		t.EvictFor(id, e.Attempt, e.Reason)
+	}
+	t.In(c)
+	for _, s := range p.Stop {
+		t.Stop(s.Task, s.StopOptions)
 	}
 	for _, r := range p.Request {
 		t.Request(r.Task, r.Requests)
@@ -46,7 +63,7 @@ func transaction(p *esl.Plan, c *controlplane.Client, reads ...controlplane.Read
 			t.Raise(r.ID, r.By)
 		}
 	}
-	return t
+	return t, wrong
 }
 
 // reads returns the revisions of the resources that the plan sets, as in the view. If one has
@@ -54,13 +71,13 @@ func transaction(p *esl.Plan, c *controlplane.Client, reads ...controlplane.Read
 func reads(p *esl.Plan, v *cluster.View, ns string) controlplane.ReadSet {
 	reads := make(controlplane.ReadSet)
 	for _, s := range p.Set {
-		rid := types.Resolve(ns, s.Name)
+		rid, at := types.Resolve(ns, s.Name), esl.Named(ns, s.Name)
 		read := func(where string, c *cluster.Cell[types.Resource]) {
 			revision := int64(0)
 			if c != nil {
 				revision = c.Mod
 			}
-			reads[controlplane.ResourceKey(ns, s.Name, where)] = revision
+			reads[controlplane.ResourceKey(at.Namespace, at.ID, where)] = revision
 		}
 		switch {
 		case s.Where.Cluster:

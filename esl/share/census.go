@@ -24,7 +24,7 @@ type census struct {
 	users    []*user
 	byPath   map[string]*user
 	// asked caches the requests by vector: most tasks share theirs with others.
-	asked map[*types.Request][]float64
+	asked map[vector][]float64
 	tree  *sharer
 	// nodes are those that take tasks; taken are nodes where capacity is being collected.
 	nodes []*esl.Room
@@ -39,10 +39,18 @@ type census struct {
 	memory *memory
 }
 
+// A vector is the requests of tasks of a namespace.
+type vector struct {
+	ns    string
+	first *types.Request
+}
+
 // A user has tasks that have not ended. Amounts are by resource.
 type user struct {
 	sharer
-	path  string
+	path string
+	// ns is the namespace of its tasks, and of its pools.
+	ns    string
 	pools []string
 	rids  []types.ResourceID
 	// part is the user's fraction of everything if all users want all.
@@ -75,7 +83,7 @@ type user struct {
 // censusOf counts what the users of a tree hold and wait for. over lists the shared resources. reclaim is
 // the time after which a waiting user takes back its share from others; 0 means never.
 func censusOf(s *esl.State, over []string, all Team, reclaim time.Duration) *census {
-	c := &census{s: s, over: over, after: reclaim, byPath: make(map[string]*user), asked: make(map[*types.Request][]float64), memory: esl.Remember(s, newMemory)}
+	c := &census{s: s, over: over, after: reclaim, byPath: make(map[string]*user), asked: make(map[vector][]float64), memory: esl.Remember(s, newMemory)}
 	c.rooms, c.ids = taskset.Numbered(s, roomsAtOnce)
 	c.gangs = c.waitingGangs()
 	referring := s.Referring()
@@ -102,23 +110,27 @@ func censusOf(s *esl.State, over []string, all Team, reclaim time.Duration) *cen
 func (c *census) waitingGangs() map[string][]*cluster.Reservation {
 	out := make(map[string][]*cluster.Reservation)
 	for id, r := range c.s.View.Reservations {
-		if id.Namespace == c.s.Namespace && r.Info.V != nil && r.Info.V.Job != "" && !r.Info.V.Directed() && r.Grant.V == nil {
-			out[r.Info.V.Job] = append(out[r.Info.V.Job], r)
+		if r.Info.V != nil && r.Info.V.Job != "" && !r.Info.V.Directed() && r.Grant.V == nil {
+			job := c.s.Ref(cluster.ID{Namespace: id.Namespace, ID: r.Info.V.Job})
+			out[job] = append(out[job], r)
 		}
 	}
 	return out
 }
 
-// user returns the user with a path, and creates it if needed.
-func (c *census) user(path string) *user {
-	if u := c.byPath[path]; u != nil {
+// user returns the user with a path, and creates it if needed, with pools in a namespace; nil if its pools
+// are in another one.
+func (c *census) user(path, ns string) *user {
+	if u := c.byPath[path]; u != nil && u.ns == ns {
 		return u
+	} else if u != nil {
+		return nil
 	}
 	n := len(c.over)
-	u := &user{path: path, cap: make([]types.Quantity, n), held: make([]float64, n), waits: make([]float64, n)}
+	u := &user{path: path, ns: ns, cap: make([]types.Quantity, n), held: make([]float64, n), waits: make([]float64, n)}
 	for r, resource := range c.over {
-		name := sharePool(c.s.ID, path, resource)
-		rid := types.Resolve(c.s.Namespace, name)
+		name := sharePool(c.named(ns), path, resource)
+		rid := types.Resolve(ns, name)
 		u.pools, u.rids = append(u.pools, name), append(u.rids, rid)
 		u.cap[r] = -1
 		pool := c.s.View.Pools[rid]
@@ -136,13 +148,25 @@ func (c *census) user(path string) *user {
 	return u
 }
 
+// named is the name of the policy in a namespace.
+func (c *census) named(ns string) string {
+	if ns == c.s.Namespace {
+		return c.s.ID
+	}
+	return c.s.Namespace + ":" + c.s.ID
+}
+
 // count counts the tasks of a job, if any has not ended.
 func (c *census) count(path, job string) {
 	var u *user
+	of := c.s.At(job)
+	if is := c.byPath[path]; is != nil && is.ns != of.Namespace {
+		return // its tasks wait for pools that are not there
+	}
 	var served int64
 	var took time.Duration
 	ran := 0
-	c.s.View.EachMember(cluster.ID{Namespace: c.s.Namespace, ID: job}, func(t *cluster.Task) {
+	c.s.View.EachMember(of, func(t *cluster.Task) {
 		if t.Status.V != nil {
 			served = max(served, t.Status.V.Bound)
 			if began, ended := c.ran(t); began > 0 {
@@ -153,7 +177,7 @@ func (c *census) count(path, job string) {
 			return
 		}
 		if u == nil {
-			u = c.user(path)
+			u = c.user(path, of.Namespace)
 		}
 		if u.joined == 0 || t.Info.V.Submitted < u.joined {
 			u.joined = t.Info.V.Submitted
@@ -164,7 +188,7 @@ func (c *census) count(path, job string) {
 				u.bound = append(u.bound, t)
 			}
 		case t.Info.V.Stop == nil:
-			c.wait(u, waiter{t.ID.ID, t.Info.V.Order(), t.Info.V.Submitted, c.asks(u, t.Info.V)})
+			c.wait(u, waiter{c.s.Ref(t.ID), t.Info.V.Order(), t.Info.V.Submitted, c.asks(u, t.Info.V)})
 		}
 	})
 	if u == nil {
@@ -172,7 +196,7 @@ func (c *census) count(path, job string) {
 	}
 	u.served, u.took, u.ran, u.jobs = max(u.served, served), u.took+took, u.ran+ran, append(u.jobs, job)
 	for _, g := range c.gangs[job] {
-		c.wait(u, waiter{g.ID.ID, g.Info.V.Order(), g.Info.V.Submitted, c.ofGang(u, job, g)})
+		c.wait(u, waiter{c.s.Ref(g.ID), g.Info.V.Order(), g.Info.V.Submitted, c.ofGang(u, job, g)})
 	}
 }
 
@@ -182,7 +206,7 @@ func (c *census) ofGang(u *user, job string, g *cluster.Reservation) []float64 {
 	var last types.Requests
 	for i, b := range g.Info.V.Bundles {
 		if i == 0 || !slices.Equal(b.Requests, last) {
-			if last = b.Requests; c.resolve(u, job, b.Requests) == nil {
+			if last = b.Requests; c.resolve(u, g.Info.V.Job, b.Requests) == nil {
 				return nil
 			}
 		}
@@ -258,7 +282,7 @@ func (c *census) asks(u *user, t *cluster.TaskValue) []float64 {
 	if len(t.Requests) == 0 {
 		return nil
 	}
-	key := &t.Requests[0]
+	key := vector{u.ns, &t.Requests[0]}
 	out, ok := c.asked[key]
 	if !ok {
 		out = c.resolve(u, t.Job, t.Requests)
@@ -272,7 +296,7 @@ func (c *census) resolve(u *user, job string, requests types.Requests) []float64
 	for _, x := range requests {
 		if r := slices.Index(u.pools, x.Name); r >= 0 {
 			out[r] = float64(x.Amount)
-		} else if rid := types.Resolve(c.s.Namespace, x.Name); !rid.Physical() && !taskset.IsSharePool(x.Name) && !c.there(rid, x.Amount) {
+		} else if rid := types.Resolve(u.ns, x.Name); !rid.Physical() && !taskset.IsSharePool(x.Name) && !c.there(rid, x.Amount) {
 			c.s.NoteLacking(job, rid)
 			return nil // except a pool of another tree, which in turn waits for this one
 		}

@@ -35,9 +35,9 @@ func (FairShare) Kind() string { return kind }
 // Describe says what the policy does.
 func (FairShare) Describe() esl.Description {
 	return esl.Description{Does: "teams and users share the cluster by their weights; what one leaves, others use", OnlyDeclared: true, Flags: []esl.Flag{{
-		Name: "share", Usage: "SHARES/USER, with teams SHARES/TEAM/USER: declared fair-share, and the user whose share it uses; a server knows the user, which may be left out",
+		Name: "share", Usage: "SHARES/USER, with teams SHARES/TEAM/USER: declared fair-share, of another namespace as NAMESPACE:SHARES, and the user whose share it uses; a server knows the user, which may be left out",
 		Values:  esl.Values{Then: "/"},
-		Pattern: "^" + manifest.NamePattern + "(/(.|\n)+)?$",
+		Pattern: "^(" + manifest.NamePattern + ":)?" + manifest.NamePattern + "(/(.|\n)+)?$",
 		Text:    useText,
 	}}}
 }
@@ -68,17 +68,20 @@ func (p FairShare) Validate() error {
 	return esl.Join(errs...)
 }
 
+// AcrossNamespaces says that jobs of other namespaces may take part: each namespace is a team.
+func (FairShare) AcrossNamespaces() {}
+
 // Declare returns no resources: the pools of a user exist while the user has jobs.
 func (p FairShare) Declare(id string) ([]controlplane.Resource, error) {
 	return nil, cmp.Or(p.Validate(), p.team().eachUser("", func(as string) error { return checkPools(id, as, p.over()) }))
 }
 
 // AsUser returns the path of a user of a team.
-func (p FairShare) AsUser(path, user string) string { return p.team().withUser(path, user) }
+func (p FairShare) AsUser(u esl.Use, ns, user string) string { return p.team().withUser(u, ns, user) }
 
 // Use makes every task request as much from the user's pools as from its node.
 func (p FairShare) Use(g *esl.Group, u esl.Use) error {
-	if err := cmp.Or(u.Only(p.Kind(), "as"), p.team().user(u.As), checkPools(u.Name, u.As, p.over())); err != nil {
+	if err := cmp.Or(u.Only(p.Kind(), "as"), ofTeam(u, g.Namespace), p.team().user(u.As), checkPools(u.Name, u.As, p.over())); err != nil {
 		return err
 	}
 	coverAll(g, u, p.over())

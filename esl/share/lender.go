@@ -66,12 +66,12 @@ func (r *reclaiming) lender(u *user, t *cluster.Task, b *cluster.Binding) *lende
 // would reserve it again.
 func (r *reclaiming) join(together map[*cluster.Reservation]*lender, u *user, t *cluster.Task, b *cluster.Binding, drawn *cluster.Reservation) {
 	l, known := together[drawn]
-	if taskset.Leaving(t) || drawn.Info.V.Job == "" || drawn.Info.V.Job != t.Info.V.Job || known && l == nil {
+	if taskset.Leaving(t) || drawn.Info.V.Job == "" || drawn.Info.V.Job != t.Info.V.Job || drawn.ID.Namespace != t.ID.Namespace || known && l == nil {
 		together[drawn] = nil
 		return
 	}
 	if !known {
-		l = &lender{u: u, reservation: drawn.ID.ID, takes: make([]float64, len(r.c.over)), frees: make(map[string][]types.Holding)}
+		l = &lender{u: u, reservation: r.c.s.Ref(drawn.ID), takes: make([]float64, len(r.c.over)), frees: make(map[string][]types.Holding)}
 		for _, at := range drawn.Grant.V.Nodes {
 			for _, h := range at.Holds {
 				if i := slices.Index(u.rids, h.Resource); i >= 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
@@ -74,7 +75,7 @@ func (c *census) sets(targets map[*user][]float64) []controlplane.Resource {
 				continue
 			}
 			to := types.Quantity(target[r] + tiny*target[r] + tiny)
-			set := controlplane.Resource{Name: name, Capacity: to, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
+			set := controlplane.Resource{Name: c.s.Ref(cluster.ID{Namespace: u.ns, ID: name}), Capacity: to, Where: controlplane.InCluster(), Options: controlplane.SetOptions{Declare: true}}
 			switch {
 			case to < u.cap[r]:
 				lower = append(lower, set)
@@ -130,7 +131,6 @@ func (c *census) setPools(targets map[*user][]float64) esl.Plan {
 
 // unused returns the removal of pools of users without jobs.
 func (c *census) unused() []controlplane.Resource {
-	prefix := c.s.Own("") + "."
 	inUse := make(map[types.ResourceID]bool)
 	for _, u := range c.users {
 		for _, rid := range u.rids {
@@ -140,10 +140,10 @@ func (c *census) unused() []controlplane.Resource {
 	var out []controlplane.Resource
 	for rid, pool := range c.s.View.Pools {
 		ns, name, _ := rid.Split()
-		if pool.Info.V == nil || inUse[rid] || ns != c.s.Namespace || !strings.HasPrefix(name, prefix) {
+		if pool.Info.V == nil || inUse[rid] || !strings.HasPrefix(name, poolsOf(c.named(ns))) {
 			continue
 		}
-		out = append(out, controlplane.Resource{Name: name, Where: controlplane.InCluster()})
+		out = append(out, controlplane.Resource{Name: c.s.Ref(cluster.ID{Namespace: ns, ID: name}), Where: controlplane.InCluster()})
 	}
 	slices.SortFunc(out, func(a, b controlplane.Resource) int { return strings.Compare(a.Name, b.Name) })
 	return out

@@ -41,10 +41,14 @@ func checkPools(id, as string, over []string) error {
 	return nil
 }
 
-// sharePool returns the name of the pool that tasks of a user draw on.
-func sharePool(id, as, resource string) string {
-	return esl.OwnName(id, kind, strings.ReplaceAll(as+"."+resource, "/", "."))
+// sharePool returns the name of the pool that tasks of a user draw on, in the namespace of these tasks.
+// name is that of the policy as their jobs write it.
+func sharePool(name, as, resource string) string {
+	return esl.OwnName(esl.OwnerOf(name), kind, strings.ReplaceAll(as+"."+resource, "/", "."))
 }
+
+// poolsOf returns what the names of the pools of a policy begin with, in a namespace whose jobs name it so.
+func poolsOf(name string) string { return esl.OwnName(esl.OwnerOf(name), kind, "") + "." }
 
 // Payer returns the user whose share of cpu, memory, disk or gpu a pool is; empty if the resource is no
 // such pool.

@@ -46,7 +46,7 @@ func (c *census) reclaim(targets map[*user][]float64) esl.Plan {
 		}
 		for _, t := range l.tasks[:min(len(l.tasks), left)] { // the policy of a gang evicts the rest
 			plan.Evict = append(plan.Evict, esl.Evict{
-				Task: t.ID.ID, Attempt: t.Status.V.Attempt, Reason: fmt.Sprintf("%s was over its share of %s, for which others waited for %s", l.u.path, c.s.ID, after),
+				Task: c.s.Ref(t.ID), Attempt: t.Status.V.Attempt, Reason: fmt.Sprintf("%s was over its share of %s, for which others waited for %s", l.u.path, c.s.ID, after),
 			})
 		}
 	}
@@ -167,7 +167,7 @@ func (r *reclaiming) wait(u *user) {
 		for _, g := range c.gangs[job] {
 			x := waitingUnit{asks: c.ofGang(u, job, g)}
 			for _, b := range g.Info.V.Bundles {
-				x.needs = append(x.needs, c.s.View.BundleNeeds(c.s.Namespace, b.Requests, b.Devices...))
+				x.needs = append(x.needs, c.s.View.BundleNeeds(u.ns, b.Requests, b.Devices...))
 			}
 			if fits(x.asks) {
 				r.units = append(r.units, x)
@@ -370,7 +370,7 @@ func (c *census) clearRooms(after time.Duration) []esl.Evict {
 			}
 		}
 		for _, b := range enough(c.smaller(x, n), lacking) {
-			out = append(out, esl.Evict{Task: b.Task.ID.ID, Attempt: b.Number})
+			out = append(out, esl.Evict{Task: c.s.Ref(b.Task.ID), Attempt: b.Number})
 		}
 	}
 	return out[:min(len(out), c.s.MaxChanges())]

@@ -120,6 +120,9 @@ func (c *census) waitingTasks() []waitingTask {
 		for r := range left {
 			left[r] = float64(u.cap[r]) - u.held[r]
 		}
+		if u.ns != c.s.Namespace { // a reservation is for jobs of its own namespace
+			continue
+		}
 		if u.unit == nil || !c.covers(left, u.unit) || len(rooms) == 0 && !c.covers(idle, u.unit) {
 			continue
 		}
@@ -156,7 +159,7 @@ func (c *census) first(u *user) []*cluster.Task {
 		out = out[:min(len(out), roomsAtOnce)]
 	}
 	for _, job := range u.jobs {
-		c.s.View.EachMember(cluster.ID{Namespace: c.s.Namespace, ID: job}, func(t *cluster.Task) {
+		c.s.View.EachMember(c.s.At(job), func(t *cluster.Task) {
 			if t.Info.V == nil || t.Phase() != types.Pending || t.Info.V.Stop != nil || t.Info.V.Scheduler != "" || !c.s.View.Visible(t) {
 				return
 			}
@@ -183,9 +186,9 @@ func (c *census) waitingTask(u *user, t *cluster.Task) (x waitingTask, ok bool) 
 			continue
 		}
 		way[0].Requests = slices.DeleteFunc(slices.Clone(way[0].Requests), func(q types.Request) bool {
-			return c.s.Pool(q.Name) != nil // cluster-wide resources come with the binding
+			return c.s.View.Pool(types.Resolve(u.ns, q.Name)) != nil // cluster-wide resources come with the binding
 		})
-		return waitingTask{u: u, t: t, way: way[0], asks: asks, needs: c.s.View.Needs(c.s.Namespace, way[0].Requests, way[0].Devices...)}, true
+		return waitingTask{u: u, t: t, way: way[0], asks: asks, needs: c.s.View.Needs(u.ns, way[0].Requests, way[0].Devices...)}, true
 	}
 	return waitingTask{}, false
 }

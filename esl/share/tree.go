@@ -96,9 +96,22 @@ func useText(text string) (esl.Parameters, error) {
 	return esl.Parameters{"name": name, "as": as}, esl.InvalidIf(as == "", "share: %q names no user: write %s/alice, or %s/TEAM/alice", text, name, name)
 }
 
-// withUser returns the path of a user of the team that a path names, or the path if it names a user.
-func (t Team) withUser(path, user string) string {
-	at := t
+// elsewhere reports whether a use of a job of a namespace names a policy of another one.
+func elsewhere(u esl.Use, ns string) bool { return esl.Named(ns, u.Name).Namespace != ns }
+
+// ofTeam refuses a use of a policy of another namespace by another team than that of the namespace of the job.
+func ofTeam(u esl.Use, ns string) error {
+	wrong := elsewhere(u, ns) && !strings.HasPrefix(u.As, ns+"/")
+	return esl.InvalidIf(wrong, "as: %q is not of the team of its namespace: leave it out, or write %s/ and the user", u.As, ns)
+}
+
+// withUser returns the path of a user of the team that a use of a job names, or that of the use if it names a
+// user. Without a name it is the team of the namespace, for a policy of another one.
+func (t Team) withUser(u esl.Use, ns, user string) string {
+	path, at := u.As, t
+	if path == "" && elsewhere(u, ns) {
+		return ns + "/" + user
+	}
 	for name := range strings.SplitSeq(path, "/") {
 		if path != "" {
 			at = at.Of[name]

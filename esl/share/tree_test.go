@@ -34,8 +34,18 @@ func TestTree(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{"": "ann", "a": "a/ann", "b": "b/ann", "b/alice": "b/alice", "a/bob": "a/bob", "carl": "carl", "dan": "dan"} {
-		if got := all.withUser(path, "ann"); got != want {
+		if got := all.withUser(esl.Use{Name: "all", As: path}, "b", "ann"); got != want {
 			t.Errorf("%q of ann is %q, want %q", path, got, want)
+		}
+	}
+	for u, want := range map[esl.Use]string{
+		{Name: "org:all"}:              "b/ann",
+		{Name: "org:all", As: "b"}:     "b/ann",
+		{Name: "org:all", As: "b/dan"}: "b/dan",
+		{Name: "b:all"}:                "ann", // of the own namespace
+	} {
+		if got := all.withUser(u, "b", "ann"); got != want {
+			t.Errorf("%+v of ann is %q, want %q", u, got, want)
 		}
 	}
 	for path, want := range map[string]float64{"a/ada": 3, "a/alice": 1, "a/gone": 1, "b/any": 1} {

@@ -307,7 +307,7 @@ func (c *census) behind(u *user, target []float64, since int64, turn float64) fl
 func (c *census) had(u *user, resource int, since int64) float64 {
 	sum := 0.0
 	for _, job := range u.jobs {
-		c.s.View.EachMember(cluster.ID{Namespace: c.s.Namespace, ID: job}, func(t *cluster.Task) {
+		c.s.View.EachMember(c.s.At(job), func(t *cluster.Task) {
 			if began, ended := c.ran(t); ended > since {
 				sum += float64(drawnOn(t, u.pools[resource])) * time.Duration(ended-max(began, since)).Seconds()
 			}

@@ -77,10 +77,10 @@ func (c *census) anyOver() bool {
 func before(s *esl.State, user string, t *cluster.Task, together bool) int {
 	n := 0
 	for job, other := range s.Referring() {
-		if use, ok := other.(esl.Use); !ok || use.As != user || together && job == t.Info.V.Job {
+		if use, ok := other.(esl.Use); !ok || use.As != user || together && s.At(job) == (cluster.ID{Namespace: t.ID.Namespace, ID: t.Info.V.Job}) {
 			continue
 		}
-		s.View.EachMember(cluster.ID{Namespace: s.Namespace, ID: job}, func(o *cluster.Task) {
+		s.View.EachMember(s.At(job), func(o *cluster.Task) {
 			if o.ID != t.ID && o.Info.V != nil && o.Phase() == types.Pending && earlier(o, t) {
 				n++
 			}
@@ -115,7 +115,7 @@ func unitText(resource string) string {
 // none for tasks like it.
 func (c *census) room(u *user, t *cluster.Task) string {
 	for _, r := range c.rooms {
-		if r.Info.V.Job != t.Info.V.Job {
+		if r.Info.V.Job != t.Info.V.Job || r.ID.Namespace != t.ID.Namespace {
 			continue
 		}
 		x, ok := c.waitingTask(u, t)

@@ -225,7 +225,7 @@ func Capacity(s *esl.State, n *cluster.Node, id types.ResourceID) types.Quantity
 
 // Waits reports whether a task waits for a node.
 func Waits(s *esl.State, id string) (*cluster.Task, bool) {
-	t := s.View.Task(cluster.ID{Namespace: s.Namespace, ID: id})
+	t := s.View.Task(s.At(id))
 	return t, t != nil && t.Info.V != nil && t.Phase() == types.Pending && t.Info.V.Stop == nil
 }
 

@@ -53,6 +53,7 @@ const (
 	RemovePolicy          // policy
 	SetNamespace          // namespace
 	RaiseBudget           // namespace, setting of its budget
+	AllowPolicy           // namespace, shared policy of another one
 	Drain                 //
 	Uncordon              // node
 	DeclareDead           // node
@@ -143,6 +144,7 @@ var neutral = [...]string{
 	Unreserve:        "delete reservation %s",
 	RemovePolicy:     "remove policy %s",
 	SetNamespace:     "change the settings of namespace %s",
+	AllowPolicy:      "allow jobs of namespace %s to take part in %s",
 	RaiseBudget:      "change %[2]s of namespace %[1]s",
 	Drain:            "drain the node",
 	Uncordon:         "uncordon node %s",

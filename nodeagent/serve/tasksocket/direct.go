@@ -22,14 +22,18 @@ type Direct struct {
 	// Own restricts resources to new ones and those that end with the same owner.
 	Own bool
 	// Library submits jobs with policies; nil means that it cannot be done.
-	Library Library
+	Library *Library
 	// Log logs lost watches; nil means no log.
 	Log *zap.Logger
 }
 
-// Library submits a job to which policies apply: it knows them, and the agent does not. Invalid: one
-// is unknown, or its parameters are wrong.
-type Library func(ctx context.Context, c *controlplane.Client, job controlplane.Job, policies []types.Policy) (controlplane.Launched, error)
+// Library submits jobs to which policies apply: it knows them, and the agent does not.
+type Library struct {
+	// Submit submits a job. Invalid: a policy is unknown, or its parameters are wrong.
+	Submit func(ctx context.Context, c *controlplane.Client, job controlplane.Job, policies []types.Policy) (controlplane.Launched, error)
+	// Launch submits tasks. They become a job, if all jobs of their namespace take part in a policy.
+	Launch func(ctx context.Context, c *controlplane.Client, tasks ...controlplane.Submission) (controlplane.Launched, error)
+}
 
 // State reads the state of the cluster, with reads also the keys that it was read from.
 func (d Direct) State(ctx context.Context, reads bool) (State, error) {
@@ -90,14 +94,16 @@ func (d Direct) Launch(ctx context.Context, l Launch) (Launched, error) {
 	}
 	var res controlplane.Launched
 	switch {
-	case l.Job == nil:
+	case l.Job == nil && d.Library == nil:
 		res, err = d.Client.Launch(ctx, tasks...)
-	case len(l.Job.Policies) == 0:
+	case l.Job == nil:
+		res, err = d.Library.Launch(ctx, d.Client, tasks...)
+	case d.Library == nil && len(l.Job.Policies) == 0:
 		res, err = d.Client.LaunchJob(ctx, l.Job.of(tasks))
 	case d.Library == nil:
 		err = types.Errorf(types.Precondition, "job.policies: this agent knows none: submit the job outside of tasks")
 	default:
-		res, err = d.Library(ctx, d.Client, l.Job.of(tasks), l.Job.stored())
+		res, err = d.Library.Submit(ctx, d.Client, l.Job.of(tasks), l.Job.stored())
 	}
 	return launchedOf(res), err
 }

@@ -35,7 +35,7 @@ type Config struct {
 	// until ctx is done or tell returns an error. nil means that the task has no peers.
 	Peers func(ctx context.Context, tell func([]peers.Peer) error) error
 	// Library submits jobs with policies; nil means that the socket refuses them.
-	Library Library
+	Library *Library
 	// Bounds are shared by all sockets of the agent; nil means not shared.
 	Bounds *Bounds
 	// Log logs internal errors; nil means no log.

@@ -51,6 +51,7 @@ var phrases = [...]string{
 	action.RemovePolicy:     "{escher policies rm %s}",
 	action.SetNamespace:     "change its settings with {escher namespace set %s}",
 	action.RaiseBudget:      "{escher namespace set %s --%s}",
+	action.AllowPolicy:      "{escher namespace set %s --policy %s=allowed}",
 	action.Drain:            "{escher node drain}",
 	action.Uncordon:         "{escher node uncordon %s}",
 	action.DeclareDead:      "{escher node rm --dead %s}",

@@ -91,8 +91,8 @@ func (a *Agent) make() (*nodeagent.Agent, net.Listener, error) {
 		return nil, nil, err
 	}
 	a.Config.Address = address
-	a.Config.Say, a.Config.Library = howto.Say, library.OfSocket
-	a.Config.Store = submitter.Store{Store: a.Config.Store, Payer: share.Payer}
+	a.Config.Say, a.Config.Library = howto.Say, library.OfSocket()
+	a.Config.Store = submitter.Store{Store: a.Config.Store, Rules: share.Rules(a.Config.Store)}
 	nodes := nodeapi.Dialer{Store: a.Config.Store, TLS: a.NodeTLS}
 	a.Config.FetchWorkdir = func(ctx context.Context, image string) error {
 		return nodes.FetchWorkdir(ctx, a.Config.Node, a.Config.Runtime, image)

@@ -117,7 +117,7 @@ func (cfg RESTConfig) gateway(stack *Stack, authority *access.Authority) (func(l
 			known = nil
 			identify = func(context.Context) (access.Identity, error) { return access.Root("root"), nil }
 		}
-		return gateway.New(gateway.Config{Etcd: store.Client().ActiveConnection(), Limits: store.Limits(), Authority: authority, Identify: identify, Known: known, Use: use, Watching: watching, Payer: share.Payer, Now: time.Now})
+		return gateway.New(gateway.Config{Etcd: store.Client().ActiveConnection(), Limits: store.Limits(), Authority: authority, Identify: identify, Known: known, Use: use, Watching: watching, Rules: share.Rules(store), Now: time.Now})
 	}, nil
 }
 

@@ -76,7 +76,7 @@ func (o Direct) Launch(ctx context.Context, tasks ...controlplane.Submission) (c
 		}
 		return o.api.Launch(ctx, tasks...)
 	}
-	return o.Client.Launch(ctx, tasks...)
+	return library.Launch(ctx, builtin.New(o.Client), tasks...)
 }
 
 // addSpecs adds the specs that tasks name by their digests.

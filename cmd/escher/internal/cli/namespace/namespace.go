@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -258,6 +260,7 @@ type namespaceRow struct {
 	Pids     int      `json:"pids,omitempty"`
 	Requests []string `json:"requests,omitempty"`
 	Quotas   []string `json:"quotas,omitempty"`
+	Policies []string `json:"policies,omitempty"`
 }
 
 // namespaceBudget is types.Budget in a form to print.
@@ -293,6 +296,10 @@ func newNamespaceRow(n *controlplane.Namespace) namespaceRow {
 	}
 	for _, q := range n.Quotas {
 		row.Quotas = append(row.Quotas, string(q.Resource)+"="+quotas.Text(q))
+	}
+	parts := manifest.PartsOf(n.Policies)
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		row.Policies = append(row.Policies, name+"="+string(parts[name]))
 	}
 	return row
 }
@@ -335,6 +342,7 @@ func (r namespaceRow) Write(w io.Writer) error {
 	}
 	s.Line("Requests of each task", strings.Join(r.Requests, " "))
 	s.Line("Quotas", strings.Join(r.Quotas, " "))
+	s.Line("Policies", strings.Join(r.Policies, " "))
 	return s.End()
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
+	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/types"
 )
@@ -23,6 +24,7 @@ type namespaceFlags struct {
 	priority, pids   int
 	accumulate       bool
 	requests, quotas []string
+	policies         []string
 	defaults         []string
 }
 
@@ -39,12 +41,13 @@ func (n *namespaceFlags) Add(cmd *cobra.Command) {
 	n.set.IntVar(&n.pids, "default-pids", 0, "most processes and threads of a task that does not say; 0: the default of its node")
 	n.set.StringArrayVar(&n.requests, "request", nil, "requests added to each of its tasks, name=amount,…; none: no requests")
 	n.set.StringArrayVar(&n.quotas, "quota", nil, "the most of a resource that its tasks may request together, such as gpu=16, or the pool that requests draw on, such as cpu=admin:cpus; repeat for several; none: no quotas")
+	n.set.StringArrayVar(&n.policies, "policy", nil, "a shared policy of another namespace, such as org:lab=allowed, in which its jobs may take part, or org:lab=required, in which each does; repeat for several; none: no policies")
 }
 
 // settings are the names of the flags.
 func (n *namespaceFlags) settings() []string {
 	return []string{
-		"max-keys", "max-bytes", "max-pending", "max-requests", "max-watches", "max-priority", "accumulate", "default", "default-pids", "request", "quota",
+		"max-keys", "max-bytes", "max-pending", "max-requests", "max-watches", "max-priority", "accumulate", "default", "default-pids", "request", "quota", "policy",
 	}
 }
 
@@ -109,11 +112,45 @@ func (n *namespaceFlags) applyLists(ns *types.Namespace) error {
 	if err := n.vector("request", n.requests, &ns.Requests); err != nil {
 		return err
 	}
-	if !n.set.Changed("quota") {
+	if n.set.Changed("policy") {
+		if err := n.applyPolicies(ns); err != nil {
+			return err
+		}
+	}
+	if n.set.Changed("quota") {
+		return n.applyQuotas(ns)
+	}
+	return nil
+}
+
+// isNone reports whether the values of a flag are the word none alone.
+func isNone(texts []string) bool { return len(texts) == 1 && texts[0] == "none" }
+
+// applyPolicies changes the shared policies of other namespaces.
+func (n *namespaceFlags) applyPolicies(ns *types.Namespace) (err error) {
+	ns.Policies = nil
+	if isNone(n.policies) {
 		return nil
 	}
+	parts := make(map[string]manifest.Part)
+	for _, text := range n.policies {
+		name, part, ok := strings.Cut(text, "=")
+		if !ok {
+			return types.Errorf(types.Invalid, "policy: %q is not namespace:name=allowed, nor =required: write it like org:lab=required", text)
+		}
+		if err := types.ValidateShared("policy", name); err != nil {
+			return err
+		}
+		parts[name] = manifest.Part(part)
+	}
+	ns.Policies, err = manifest.NewPolicies(parts)
+	return err
+}
+
+// applyQuotas changes the quotas.
+func (n *namespaceFlags) applyQuotas(ns *types.Namespace) error {
 	ns.Quotas = nil
-	if len(n.quotas) == 1 && n.quotas[0] == "none" {
+	if isNone(n.quotas) {
 		return nil
 	}
 	for _, text := range n.quotas {
@@ -136,7 +173,7 @@ func (n *namespaceFlags) vector(flag string, texts []string, to *types.Requests)
 		return nil
 	}
 	*to = nil
-	if len(texts) == 1 && texts[0] == "none" {
+	if isNone(texts) {
 		return nil
 	}
 	requests, err := cmdutil.ParseRequests(flag, texts)

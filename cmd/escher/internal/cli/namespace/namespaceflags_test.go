@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +42,12 @@ func TestSettings(t *testing.T) {
 	if b := ns.Budget; b.Keys != 0 || b.Bytes != 1<<20 || b.Priority == nil || b.Priority.Max != 3 || ns.Quotas != nil || len(ns.Requests) != 1 || len(ns.Defaults) != 2 {
 		t.Errorf("%+v of %+v", ns.Budget, ns)
 	}
+	if _, err := changed(t, ns, "--policy=org:lab=required", "--policy=org:a=allowed"); err != nil || !slices.Equal(ns.Policies, []types.NamespacePolicy{{Name: "org:a"}, {Name: "org:lab", Required: true}}) {
+		t.Errorf("policies: %+v, %v", ns.Policies, err)
+	}
+	if _, err := changed(t, ns, "--policy=none"); err != nil || ns.Policies != nil {
+		t.Errorf("no policies: %+v, %v", ns.Policies, err)
+	}
 	reset := &types.Namespace{Budget: &types.Budget{Bytes: 5, NoAccumulate: true}, Requests: ns.Requests, Defaults: ns.Defaults}
 	if _, err := changed(t, reset, "--max-bytes=0", "--accumulate", "--request=none", "--default=none"); err != nil || reset.Budget != nil || reset.Requests != nil || reset.Defaults != nil {
 		t.Errorf("back to the defaults: %+v of %+v, %v", reset.Budget, reset, err)
@@ -49,11 +56,14 @@ func TestSettings(t *testing.T) {
 
 func TestSettingsAreRefused(t *testing.T) {
 	for arg, says := range map[string]string{
-		"--max-bytes=much":  "max-bytes: ",
-		"--quota=cpu":       `quota: "cpu" is not resource=amount: write it like gpu=16`,
-		"--default=cpu":     `default: "cpu" is no request`,
-		"--request=a=1,a=1": "request: a is given twice",
-		"--request=none,a":  `request: "none" is no request`,
+		"--max-bytes=much":     "max-bytes: ",
+		"--quota=cpu":          `quota: "cpu" is not resource=amount: write it like gpu=16`,
+		"--policy=org:lab":     `policy: "org:lab" is not namespace:name=allowed, nor =required`,
+		"--policy=lab=allowed": `policy: "lab" has no namespace`,
+		"--policy=org:lab=":    `policies.org:lab: "" is unknown: write allowed, or required`,
+		"--default=cpu":        `default: "cpu" is no request`,
+		"--request=a=1,a=1":    "request: a is given twice",
+		"--request=none,a":     `request: "none" is no request`,
 	} {
 		if _, err := changed(t, new(types.Namespace), arg); !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", arg, err, says)

@@ -112,7 +112,7 @@ func Describe(s *reasons.Policies) *policiesDescription {
 	}
 	d := &policiesDescription{Namespace: s.ID.Namespace, Says: s.SaysOfAll()}
 	for _, row := range policy.KeptRows(view, s.Now) {
-		if row.ID == s.ID.ID {
+		if row.ID == s.ID.ID && row.Namespace == s.ID.Namespace {
 			d.KeptRow = row
 		}
 	}
