@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +22,7 @@ func guides() []string {
 func TestGuides(t *testing.T) {
 	t.Parallel() // it mostly waits
 	c := started(t, "--nodes", "2", "--cpu", "2", "--label", "node-1:zone=a", "--label", "node-2:zone=b")
-	env := append(os.Environ(), "ESCHER_DIR="+c.dir, "PATH="+filepath.Dir(built.escher)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	env := c.guideEnv()
 	for _, page := range guides() {
 		text, err := os.ReadFile(filepath.Join("../docs", page))
 		if err != nil {
@@ -29,6 +30,34 @@ func TestGuides(t *testing.T) {
 		}
 		t.Run(page, func(t *testing.T) { follow(t, env, string(text)) })
 	}
+}
+
+// guideEnv is the environment of the commands of a guide.
+func (c *cluster) guideEnv() []string {
+	return append(os.Environ(), "ESCHER_DIR="+c.dir, "PATH="+filepath.Dir(built.escher)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+}
+
+// TestUsersGuide is TestGuides for the tutorial of several users, whose server has an address.
+func TestUsersGuide(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	certs, address := t.TempDir(), "https://localhost:"+port
+	if out, err := exec.Command(built.escher, "admin", "certificate", "--host", "localhost", "--out", certs).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c := started(t, "--nodes", "2", "--cpu", "2", "--api", address, "--api-cert", filepath.Join(certs, "server.pem"), "--api-key", filepath.Join(certs, "server.key"))
+	text, err := os.ReadFile("../docs/tutorial-users.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow(t, append(c.guideEnv(), "SERVER="+address, "CERTS="+certs, "XDG_CONFIG_HOME="+t.TempDir()), string(text))
 }
 
 // follow runs the commands of a page in a directory of its own.

@@ -67,12 +67,15 @@ func Find(given Given, getenv func(string) string) (Place, error) {
 			return Place{}, err
 		}
 	}
-	named, fallback := "", c.Namespace
-	if c.flagged {
-		named, fallback = c.Namespace, ""
+	p.locate(given, c, getenv)
+	named, fallback := "", ""
+	switch {
+	case c.flagged:
+		named = c.Namespace
+	case p.Context != "": // the namespace of a context is one of its cluster
+		fallback = c.Namespace
 	}
 	p.Namespace = cmp.Or(given.Namespace, named, getenv(EnvNamespace), fallback, DefaultNamespace)
-	p.locate(given, c, getenv)
 	return p, nil
 }
 

@@ -52,7 +52,7 @@ func TestFind(t *testing.T) {
 		"an address in the environment": {
 			env: map[string]string{"ESCHER_ENDPOINTS": "host:1", "ESCHER_NAMESPACE": "env"}, endpoint: "host:1", namespace: "env",
 		},
-		"a directory in the environment": {env: map[string]string{"ESCHER_DIR": "/d"}, endpoint: contexts.Endpoint("/d"), namespace: "lab"},
+		"a directory in the environment": {env: map[string]string{"ESCHER_DIR": "/d"}, endpoint: contexts.Endpoint("/d"), namespace: "default"},
 		"a flagged context before the environment": {
 			given: contexts.Given{Context: "far"}, env: map[string]string{"ESCHER_ENDPOINTS": "host:1", "ESCHER_NAMESPACE": "env"},
 			endpoint: "https://far:2379", namespace: "lab", context: "far",
@@ -62,7 +62,7 @@ func TestFind(t *testing.T) {
 			endpoint: "flag:1", namespace: "own",
 		},
 		"a flagged directory": {
-			given: contexts.Given{Dir: "/flag"}, env: map[string]string{"ESCHER_ENDPOINTS": "host:1"}, endpoint: contexts.Endpoint("/flag"), namespace: "lab",
+			given: contexts.Given{Dir: "/flag"}, env: map[string]string{"ESCHER_ENDPOINTS": "host:1"}, endpoint: contexts.Endpoint("/flag"), namespace: "default",
 		},
 		"a task": {
 			env: map[string]string{"ESCHER_SOCKET": "/s", "ESCHER_NAMESPACE": "mine"}, endpoint: contexts.Endpoint("/home"), namespace: "mine", socket: "/s",

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/types"
@@ -27,11 +28,13 @@ const (
 type Store struct {
 	c    *client.Client
 	path string
+	// keys are those that the namespace may see with all rights: servers record requests for others.
+	keys access.Keys
 }
 
 // NewStore returns the store of a namespace.
 func NewStore(c *client.Client, ns string) *Store {
-	return &Store{c, "/v1/namespaces/" + url.PathEscape(ns) + "/keys"}
+	return &Store{c, "/v1/namespaces/" + url.PathEscape(ns) + "/keys", access.KeysOf(access.From(context.Background()), ns)}
 }
 
 // stored is an object in an answer: see rest.StoredKey.
@@ -63,6 +66,9 @@ func (s *Store) List(ctx context.Context, opts controlplane.ListOptions) (contro
 	case len(opts.Keys) > 0:
 		return s.named(ctx, opts.Keys, opts.Revision)
 	}
+	if _, err := s.keys.Ranges(opts.Prefix); err != nil {
+		return controlplane.Page{Revision: opts.Revision}, err
+	}
 	query := url.Values{"prefix": {opts.Prefix}, "keysOnly": {strconv.FormatBool(opts.KeysOnly)}}
 	out := controlplane.Page{Revision: opts.Revision}
 	for {
@@ -93,6 +99,11 @@ func (s *Store) List(ctx context.Context, opts controlplane.ListOptions) (contro
 // named reads single keys, all at one revision.
 func (s *Store) named(ctx context.Context, keys []string, revision int64) (controlplane.Page, error) {
 	out := controlplane.Page{Revision: revision}
+	for _, key := range keys {
+		if err := s.keys.May(key); err != nil {
+			return out, err
+		}
+	}
 	for some := range slices.Chunk(keys, keysAtOnce) {
 		query := url.Values{"key": some}
 		if out.Revision != 0 {

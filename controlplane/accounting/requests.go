@@ -58,6 +58,8 @@ PRAGMA user_version = 1;`
 // requestLog is the log of requests.
 type requestLog struct {
 	file atomic.Pointer[sql.DB]
+	// writing is held while requests are written, so that they are in order.
+	writing sync.Mutex
 
 	mu sync.Mutex // guards the fields below
 	// noted are the requests to write, and lost counts those for which there was no room.
@@ -126,6 +128,8 @@ func (r *Recorder) logRequests(ctx context.Context, path string) error {
 // flush writes the requests that wait. After an error, they wait again.
 func (r *Recorder) flush(ctx context.Context, db *sql.DB) error {
 	l := &r.requests
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	l.mu.Lock()
 	all, lost := l.noted, l.lost
 	l.noted, l.lost = nil, 0
@@ -181,6 +185,9 @@ func (r *Recorder) Requests(ctx context.Context, f RequestFilter, limit int, bef
 	}
 	if db == nil {
 		return nil, types.Errorf(types.Unavailable, "read the log of requests: this server keeps none, or opens it: look at its configuration and its log")
+	}
+	if err := r.flush(ctx, db); err != nil { // what was answered before is listed
+		return nil, types.Errorf(types.Internal, "write the log of requests: %w", err)
 	}
 	rows, err := db.QueryContext(ctx, `SELECT id, at, subject, token, operation, namespace, object, more, revision, refused FROM requests
 		WHERE (?1 = '' OR namespace = ?1) AND (?2 = '' OR subject IN (?2, 'user:' || ?2, 'service:' || ?2)) AND at > ?3 AND (?4 = 0 OR at <= ?4)

@@ -84,6 +84,22 @@ func TestRequests(t *testing.T) {
 	})
 }
 
+// TestRequestsAtOnce lists what was noted just before.
+func TestRequestsAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "requests.db")
+	synctest.Test(t, func(t *testing.T) {
+		r, stop := logging(t, path)
+		synctest.Wait()
+		for _, operation := range []string{"a", "b"} {
+			r.Note(Request{At: time.Now().UnixNano(), Subject: "user:alice", Operation: operation})
+			if got := listed(t, r, RequestFilter{}, 1, 0); got != operation {
+				t.Errorf("at once: %q, want %q", got, operation)
+			}
+		}
+		stop()
+	})
+}
+
 // TestRequestsAreBounded forgets requests by their age and their number, and what cannot wait.
 func TestRequestsAreBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "requests.db")
