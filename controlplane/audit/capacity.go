@@ -125,8 +125,10 @@ func (s *state) needs(ns string, requests types.Requests, m moment) map[types.Re
 	if c == nil || !m.knows(c.Mod) {
 		return out
 	}
-	for _, r := range c.V.Requests {
-		want(types.Resolve(ns, r.Name), r.Amount)
+	if !requests.Reserved() {
+		for _, r := range c.V.Requests {
+			want(types.Resolve(ns, r.Name), r.Amount)
+		}
 	}
 	for _, q := range c.V.Quotas {
 		if amount := requests.Get(string(q.Resource)); amount > 0 {

@@ -17,7 +17,8 @@ type Need struct {
 
 // Needs resolves the requests and device requests of a task of namespace ns. It adds the
 // namespace's defaults, its own requests, and the draws on its quotas. The result is sorted by id,
-// each id once. Amounts drawn from a reservation counted against quotas when it was granted.
+// each id once. What is drawn from a reservation counted against quotas when it was granted, and the
+// reservation has the namespace's requests for each bundle.
 func (v *View) Needs(ns string, requests types.Requests, devices ...types.DeviceRequest) []Need {
 	if c := v.Namespaces[ns]; c != nil {
 		if missing := c.V.Missing(requests); missing != nil {
@@ -35,8 +36,10 @@ func (v *View) BundleNeeds(ns string, requests types.Requests, devices ...types.
 		out = append(out, Need{ID: types.Resolve(ns, r.Name), Amount: r.Amount})
 	}
 	if c := v.Namespaces[ns]; c != nil {
-		for _, r := range c.V.Requests {
-			out = append(out, Need{ID: types.Resolve(ns, r.Name), Amount: r.Amount})
+		if len(c.V.Requests) > 0 && !requests.Reserved() {
+			for _, r := range c.V.Requests {
+				out = append(out, Need{ID: types.Resolve(ns, r.Name), Amount: r.Amount})
+			}
 		}
 		for _, q := range c.V.Quotas {
 			if amount := requests.Get(string(q.Resource)); amount > 0 {

@@ -171,8 +171,8 @@ func TestGangDrawsOnPoolsOnce(t *testing.T) {
 	})
 }
 
-// TestGangDrawsOnQuotasOnce draws once on a quota of the namespace. Additional requests of every
-// task and every bundle count for both.
+// TestGangDrawsOnQuotasOnce draws once on a quota of the namespace, and has once what the namespace
+// requests for each task: with the bundle.
 func TestGangDrawsOnQuotasOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := esltest.StartGangs(t, hollow.Config{Nodes: hollow.Nodes(4, 4)})
@@ -180,7 +180,7 @@ func TestGangDrawsOnQuotasOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, n := range map[string]types.Quantity{"cores": 4, "tasks": 8} {
+		for name, n := range map[string]types.Quantity{"cores": 4, "tasks": 4} {
 			if _, err := admin.SetResource(t.Context(), name, n*esl.One, controlplane.InCluster(), controlplane.SetOptions{}); err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package gang
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -260,9 +261,22 @@ func (p Gang) room(s *esl.State, r *cluster.Reservation, rather string, empty bo
 	if p.chooses() || empty {
 		out = taskset.ChosenWith(s, s.Own("place"), needs)
 	}
+	out = withUnseen(s, out, needs)
 	if r.Current() && !empty {
 		space = space.With(r.Grant.V)
 	}
 	in, most = taskset.DomainWithRoom(s, p.over(), needs, out, rather, space)
 	return in, min(most*p.unit(all), all), all
+}
+
+// withUnseen adds what is needed of other namespaces, and not in the view, to what counts as unlimited.
+func withUnseen(s *esl.State, out map[types.ResourceID]bool, needs [][]cluster.Need) map[types.ResourceID]bool {
+	all := make(map[types.ResourceID]bool)
+	maps.Copy(all, out)
+	for id := range taskset.Sums(needs) {
+		if taskset.Unseen(s, id) {
+			all[id] = true
+		}
+	}
+	return all
 }

@@ -104,8 +104,25 @@ func TestGangBeyondAShare(t *testing.T) {
 		if want := "gang train: it asks for d:slot, of which no node has any: it waits until one has"; !strings.Contains(g.Why(asks.Tasks[0]), want) {
 			t.Errorf("why: %q, want %q", g.Why(asks.Tasks[0]), want)
 		}
+		// A view that lacks what the namespace requests of another one.
+		if err := g.SetNamespace(t.Context(), "d", func(n *types.Namespace) error {
+			n.Requests = types.NewRequests(map[string]types.Quantity{"org:slots": 1000})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		small := g.SubmitTasks(2, hollow.Task(1), gang.Gang{})
+		time.Sleep(time.Second)
+		if got := g.Why(small.Tasks[0]); strings.Contains(got, "gang train:") {
+			t.Errorf("why: %q, and the gang knows nothing of it", got)
+		}
+		if err := g.SetNamespace(t.Context(), "d", func(n *types.Namespace) error { n.Requests = nil; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		g.Running(small)
 		for id, r := range g.Snapshot().Reservations {
-			if r.Grant.V != nil {
+			if r.Grant.V != nil && !strings.HasPrefix(id.ID, small.Job) {
 				t.Errorf("%s holds %v", id, r.Grant.V.Nodes)
 			}
 		}

@@ -31,11 +31,25 @@ func (p Gang) Why(s *esl.State, task string) why.Reason {
 	if _, most, _ := p.room(s, r, "", true); most < all {
 		return why.Say(why.NodesTooSmall, "%s: were nothing else there, %d of %d members would fit%s: it waits for nodes", name, most, all, p.together())
 	}
+	if fit == all && unseen(s, r) { // it waits for what the scheduler says
+		return why.Reason{}
+	}
+	other := s.Collector()
 	reason := why.Say(why.InUse, "%s: %d of %d members would fit%s; it waits until all do", name, fit, all, p.together())
-	if other := s.Collector(); r.Current() {
+	if r.Current() {
 		reason = reason.And(", and has collected what becomes free for %s", s.Now.Sub(time.Unix(0, r.Grant.V.Since)).Round(time.Second))
 	} else if other != "" {
 		reason = reason.And("; what becomes free is collected for %s before it", other)
 	}
 	return reason
+}
+
+// unseen reports whether the gang needs something of another namespace that is not in the view.
+func unseen(s *esl.State, r *cluster.Reservation) bool {
+	for id := range taskset.Sums(taskset.NeedsOf(s.View, s.Namespace, r.Info.V)) {
+		if taskset.Unseen(s, id) {
+			return true
+		}
+	}
+	return false
 }

@@ -24,7 +24,7 @@ type rules struct{ store controlplane.Store }
 // draws returns nil if requests of a namespace draw on each share on which all of its tasks draw, as much as
 // they request of their node. What draws on a reservation alone does so already. Denied: they do not.
 func (r rules) draws(ctx context.Context, ns string, requests types.Requests) error {
-	if reserved(requests) {
+	if requests.Reserved() {
 		return nil
 	}
 	n, err := r.settings(ctx, ns)
@@ -92,20 +92,6 @@ func (r rules) over(ctx context.Context, name string) ([]string, error) {
 		return resourcesOf(nil), nil
 	}
 	return resourcesOf(with.Over), nil
-}
-
-// reserved reports whether requests take all that they have of a node from reservations.
-func reserved(requests types.Requests) bool {
-	any := false
-	for _, x := range requests {
-		switch {
-		case strings.Contains(x.Name, "@"):
-			any = true
-		case types.IsPhysical(x.Name) && !types.ResourceID(x.Name).IsPlacement():
-			return false
-		}
-	}
-	return any
 }
 
 // pathIn returns the path of the user on whose share of a policy requests draw; empty if they draw on none.

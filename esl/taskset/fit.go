@@ -82,8 +82,8 @@ func only(needs [][]cluster.Need, of func(types.ResourceID) bool) [][]cluster.Ne
 	return out
 }
 
-// sumsOf adds up the needs of each resource.
-func sumsOf(needs [][]cluster.Need) map[types.ResourceID]types.Quantity {
+// Sums adds up the needs of each resource.
+func Sums(needs [][]cluster.Need) map[types.ResourceID]types.Quantity {
 	sums := make(map[types.ResourceID]types.Quantity)
 	for _, bundle := range needs {
 		for _, x := range bundle {
@@ -104,12 +104,14 @@ func Labeled(nodes map[string]*types.Node, name string) bool {
 }
 
 // Lacking says which resource is short even if nothing is allocated, "" if none is: a pool smaller
-// than the sum of all needs, or a resource that no node has. It ignores the resource place.
+// than the sum of all needs, or a resource that no node has. It ignores the resource place, and the absence of
+// what is of other namespaces: the view may lack it.
 func Lacking(s *esl.State, needs [][]cluster.Need, place string) string {
-	v, sums := s.View, sumsOf(needs)
+	v, sums := s.View, Sums(needs)
 	delete(sums, types.Resolve(s.Namespace, place))
 	for _, id := range slices.Sorted(maps.Keys(sums)) {
 		switch pool := v.Pool(id); {
+		case Unseen(s, id):
 		case pool != nil && sums[id] > pool.Capacity():
 			return fmt.Sprintf("it asks for %s of %s, which has %s: it waits until that has as much", sums[id].Format(id), id, pool.Capacity().Format(id))
 		case pool == nil && sums[id] > 0 && !slices.ContainsFunc(s.Nodes(), func(n *cluster.Node) bool { return Capacity(s, n, id) > 0 }):
@@ -117,6 +119,12 @@ func Lacking(s *esl.State, needs [][]cluster.Need, place string) string {
 		}
 	}
 	return ""
+}
+
+// Unseen reports whether a resource is of another namespace, and not in the view.
+func Unseen(s *esl.State, id types.ResourceID) bool {
+	ns, _, _ := id.Split()
+	return ns != "" && ns != s.Namespace && s.View.Pool(id) == nil && s.View.Everywhere[id] == nil && len(s.View.At(id)) == 0
 }
 
 // NeedsOf returns the needs of each bundle of a reservation, with the requests and quotas of the

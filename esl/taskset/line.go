@@ -173,7 +173,7 @@ func (u *unit) poolsFree(s *esl.State, taken map[types.ResourceID]types.Quantity
 
 // fitsPools reports whether each pool has as much as all bundles need of it.
 func (u *unit) fitsPools(has func(p *cluster.Pool) types.Quantity, s *esl.State) bool {
-	sums := sumsOf([][]cluster.Need{u.pools})
+	sums := Sums([][]cluster.Need{u.pools})
 	for id, amount := range sums {
 		if has(s.View.Pool(id)) < amount {
 			return false

@@ -17,7 +17,7 @@ import (
 // is. It returns "" if none is short by itself.
 func ShortInNodes(all map[string]*types.Node, over esl.Domain, needs [][]cluster.Need) string {
 	domains, _ := emptyDomains(all, over)
-	sums := sumsOf(needs)
+	sums := Sums(needs)
 	var short []string
 	for _, id := range slices.Sorted(maps.Keys(sums)) {
 		if !isCounted(id) {
