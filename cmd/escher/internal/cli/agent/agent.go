@@ -172,7 +172,11 @@ func (a *agentFlags) config(f *cmdutil.Factory) (parts.AgentConfig, error) {
 	cfg.Agent.Version = cmdutil.Version()
 	cfg.Progress = f.ProgressLine
 	cfg.Ready = func(cluster, address string) {
-		fmt.Fprintf(f.Out, "ready: node %s of %s; its API is at %s\n", cfg.Agent.Node, cluster, address)
+		way := "its API is at " + address
+		if address == "" {
+			way = "it opens no port"
+		}
+		fmt.Fprintf(f.Out, "ready: node %s of %s; %s\n", cfg.Agent.Node, cluster, way)
 	}
 	return cfg, nil
 }
