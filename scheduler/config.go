@@ -29,9 +29,6 @@ type Config struct {
 	// Shared makes live schedulers (keys schedulers/<name>) divide the namespaces. Otherwise this
 	// one serves all namespaces, and the compares alone settle races with others.
 	Shared bool
-	// Address is where the server of this scheduler answers other servers, and Token lets them ask; "" if
-	// it does not. Live schedulers show both in their keys.
-	Address, Token string
 	// Seed makes the choice among equal nodes reproducible, and the ids of the transactions. A Core
 	// driven without Run needs a seed that was never used before.
 	Seed uint64

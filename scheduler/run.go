@@ -98,7 +98,7 @@ func (r *runner) run(ctx context.Context) error {
 	r.group = g
 	if cfg := r.core.cfg; cfg.Shared {
 		g.Go(func() error {
-			return lease.Hold(ctx, r.store, controlplane.SchedulerKey(cfg.Name), &types.Leader{Holder: cfg.Name, Version: cfg.Version, Address: cfg.Address, Token: cfg.Token}, sessionTTL, nil)
+			return lease.Hold(ctx, r.store, controlplane.SchedulerKey(cfg.Name), &types.Leader{Holder: cfg.Name, Version: cfg.Version}, sessionTTL, nil)
 		})
 	}
 	g.Go(func() error { return r.watch(ctx) })

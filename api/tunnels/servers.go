@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/lease"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -29,6 +30,8 @@ const (
 	asked          = 8 * time.Second
 	// maxServers bounds the servers that are asked.
 	maxServers = 32
+	// shownFor is how long the key of a server outlives it.
+	shownFor = 15 * time.Second
 	// selfLife is the life of the certificate. Others compare its key, and not its time.
 	selfLife = 100 * 365 * 24 * time.Hour
 )
@@ -75,9 +78,26 @@ func (r *Registry) Certificate(next func(*tls.ClientHelloInfo) (*tls.Certificate
 	}
 }
 
-// Self returns what other servers need to reach this one, at host:port: its address, and the token to show.
-func (r *Registry) Self(hostport string) (address, token string) {
-	return "https://" + hostport + "#" + r.self.hash, r.self.token
+// show keeps the key that shows the other servers how they reach this one, until ctx is done.
+func (r *Registry) show(ctx context.Context) error {
+	if r.cfg.Store == nil || r.cfg.Name == "" || r.cfg.Address == "" {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	l := &types.Leader{Holder: r.cfg.Name, Address: "https://" + r.cfg.Address + "#" + r.self.hash, Token: r.self.token}
+	return lease.Hold(ctx, r.cfg.Store, controlplane.LeaderKey(roleOf(r.cfg.Name)), l, shownFor, nil)
+}
+
+// role begins the role of a server in its key: it holds tunnels.
+const role = "tunnels."
+
+// roleOf returns the role of a server.
+func roleOf(name string) string {
+	if all := role + name; types.IsName(all) {
+		return all
+	}
+	sum := sha256.Sum256([]byte(name)) // of a long name
+	return role + hex.EncodeToString(sum[:])[:40]
 }
 
 // forward connects another server to a node, by the tunnel that this server holds. NotFound: it holds none.
@@ -147,7 +167,7 @@ func (r *Registry) servers(ctx context.Context) ([]server, error) {
 	if r.cfg.Store == nil || r.cfg.Name == "" {
 		return nil, nil
 	}
-	page, err := r.cfg.Store.List(ctx, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Schedulers), Limit: maxServers})
+	page, err := r.cfg.Store.List(ctx, controlplane.ListOptions{Prefix: controlplane.LeaderKey(role), Limit: maxServers})
 	if err != nil {
 		return nil, err
 	}

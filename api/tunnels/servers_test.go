@@ -131,11 +131,11 @@ func TestServersOnly(t *testing.T) {
 	srv := &http.Server{Handler: http.NotFoundHandler(), TLSConfig: tlsOf(other), ReadHeaderTimeout: time.Minute}
 	go srv.ServeTLS(l, "", "") //nolint:errcheck // it ends with the listener
 	defer srv.Close()
-	c.register("s1", s1, l.Addr().String())
+	c.register("s1", l.Addr().String())
 	if _, err := c.says(s2, "n1"); !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "another program answers at its address") {
 		t.Errorf("another program: %v", err)
 	}
-	c.register("s1", s1, "127.0.0.1:1")
+	c.register("s1", "127.0.0.1:1")
 	if _, err := c.says(s2, "n1"); !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "ask server s1 at 127.0.0.1:1") {
 		t.Errorf("no program: %v", err)
 	}

@@ -30,9 +30,9 @@ const (
 // Config configures a registry.
 type Config struct {
 	// Store has the addresses of the other servers, and Name is the name of this one there; empty means that
-	// there are no others.
-	Store controlplane.Store
-	Name  string
+	// there are no others. Address is host:port at which they reach this one; empty means that they do not.
+	Store         controlplane.Store
+	Name, Address string
 	// Connect connects to an address of another server; nil means by TCP.
 	Connect func(ctx context.Context, address string) (net.Conn, error)
 	// Log logs tunnels; nil means no log.
@@ -82,12 +82,13 @@ func New(cfg Config) (*Registry, error) {
 	}, nil
 }
 
-// Run takes tunnels until ctx is done. Then it closes all of them, and returns ctx.Err() at their end.
+// Run takes tunnels until ctx is done, and shows the other servers how they reach this one meanwhile. Then it
+// closes all tunnels, and returns ctx.Err() at their end.
 func (r *Registry) Run(ctx context.Context) error {
 	r.mu.Lock()
 	r.open = true
 	r.mu.Unlock()
-	<-ctx.Done()
+	err := r.show(ctx)
 	r.mu.Lock()
 	r.open = false
 	for _, h := range r.held {
@@ -95,7 +96,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	r.ending.Wait()
-	return ctx.Err()
+	return err
 }
 
 // Handler serves the requests of agents for tunnels, and those of other servers for streams. All others are

@@ -55,7 +55,11 @@ type server struct {
 // start starts a server until the end of the test, and registers its address.
 func (c *cluster) start(name string) *server {
 	c.Helper()
-	registry, err := tunnels.New(tunnels.Config{Store: c.Store, Name: name, Log: zap.NewNop()})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.Fatal(err)
+	}
+	registry, err := tunnels.New(tunnels.Config{Store: c.Store, Name: name, Address: l.Addr().String(), Log: zap.NewNop()})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -72,7 +76,8 @@ func (c *cluster) start(name string) *server {
 	other := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the API of "+name) })
 	handler := registry.Handler(other, authority, rest.Bearer(authority))
 	plain, encrypted := httptest.NewServer(handler), httptest.NewUnstartedServer(handler)
-	encrypted.TLS = new(tls.Config)
+	encrypted.Listener.Close()
+	encrypted.Listener, encrypted.TLS = l, new(tls.Config)
 	encrypted.TLS.GetCertificate = registry.Certificate(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") })
 	encrypted.StartTLS()
 	stop := sync.OnceFunc(func() {
@@ -83,20 +88,30 @@ func (c *cluster) start(name string) *server {
 	})
 	c.Cleanup(stop)
 	s := &server{registry, plain.URL, stop}
-	c.register(name, s, encrypted.Listener.Addr().String())
 	c.await("it runs", func() bool {
 		_, err := authority.Identify("x")
-		return types.Is(err, types.Denied)
+		kv, missing := controlplane.Get(c.Context(), c.Store, controlplane.LeaderKey("tunnels."+name))
+		return types.Is(err, types.Denied) && missing == nil && kv.ModRevision != 0
 	})
 	return s
 }
 
-// register puts the key of a server, with an address.
-func (c *cluster) register(name string, s *server, hostport string) {
+// register changes the address of a server in its key.
+func (c *cluster) register(name, hostport string) {
 	c.Helper()
-	address, token := s.Self(hostport)
+	key := controlplane.LeaderKey("tunnels." + name)
+	kv, err := controlplane.Get(c.Context(), c.Store, key)
+	if err != nil {
+		c.Fatal(err)
+	}
+	var l types.Leader
+	if !controlplane.Read(kv, &l) {
+		c.Fatalf("%s has no key", name)
+	}
+	_, hash, _ := strings.Cut(l.Address, "#")
+	l.Address = "https://" + hostport + "#" + hash
 	change := controlplane.NewChange(controlplane.NewBatch())
-	change.Put(controlplane.SchedulerKey(name), &types.Leader{Holder: name, Address: address, Token: token})
+	change.PutOn(key, &l, kv.Lease)
 	if _, err := c.Store.Commit(c.Context(), change.Txn()); err != nil {
 		c.Fatal(err)
 	}

@@ -105,13 +105,13 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	held, err := tunnels.New(tunnels.Config{Store: p.store, Name: cfg.Name, Log: cfg.Log.Named("tunnels")})
+	held, err := tunnels.New(tunnels.Config{Store: p.store, Name: cfg.Name, Address: cfg.peer(), Log: cfg.Log.Named("tunnels")})
 	if err != nil {
 		return err
 	}
 	err = Server{
-		Tunnel: held.Dial, Peer: cfg.peer(held),
-		Store: p.store, History: history, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, Collect: cfg.Collect, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota,
+		Tunnel: held.Dial,
+		Store:  p.store, History: history, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, Collect: cfg.Collect, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota,
 		Decisions: decided, Address: policylog.Address(s.Addr(), HostTowards(cfg.Etcd.Endpoints)), Token: token, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Log: cfg.Log, Health: p.health, Metrics: p.registry,
 	}.Start(p.stack)
 	if err != nil {
@@ -137,11 +137,9 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	return p.stack.Await(ctx, nil)
 }
 
-// Peer is how other servers reach a server: its address, and the token to show; empty if they cannot.
-type Peer struct{ Address, Token string }
-
-// peer returns how other servers reach this one: at its first address with encryption.
-func (cfg ServerConfig) peer(held *tunnels.Registry) (out Peer) {
+// peer returns host:port at which other servers reach this one: its first address with encryption. It is empty
+// if there is none.
+func (cfg ServerConfig) peer() string {
 	for _, address := range cfg.API {
 		hostport, encrypted := strings.CutPrefix(address, "https://")
 		host, port, err := net.SplitHostPort(hostport)
@@ -151,10 +149,9 @@ func (cfg ServerConfig) peer(held *tunnels.Registry) (out Peer) {
 		if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
 			host = hostSeen(cfg.Etcd.Endpoints)
 		}
-		out.Address, out.Token = held.Self(net.JoinHostPort(host, port))
-		break
+		return net.JoinHostPort(host, port)
 	}
-	return out
+	return ""
 }
 
 // NewHistory returns the recorder of a server, whose file is below a directory. Without the id of the

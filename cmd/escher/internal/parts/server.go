@@ -51,8 +51,6 @@ type Server struct {
 	// both are empty if others find that otherwise.
 	Decisions      *decisions.Log
 	Address, Token string
-	// Peer is what other servers need to reach this one.
-	Peer Peer
 
 	Log     *zap.Logger
 	Health  *ops.Health
@@ -76,7 +74,7 @@ func (s Server) Start(stack *Stack) error {
 	s.Health.Warn("store", values.warning)
 	stack.Start("scheduler", func(ctx context.Context) error {
 		defer pulse.Stop()
-		cfg := scheduler.Config{Name: s.Name, Version: s.Version, Address: s.Peer.Address, Token: s.Peer.Token, Shared: s.Name != "", Placement: s.Placement, Beat: pulse.Run, Metrics: decisions, Quarantined: values.set}
+		cfg := scheduler.Config{Name: s.Name, Version: s.Version, Shared: s.Name != "", Placement: s.Placement, Beat: pulse.Run, Metrics: decisions, Quarantined: values.set}
 		return epochs.During(ctx, func(ctx context.Context) error { return scheduler.Run(ctx, s.Store, cfg, s.Log.Named("scheduler")) })
 	})
 	if s.History != nil {
