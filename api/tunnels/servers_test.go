@@ -43,9 +43,7 @@ func TestForward(t *testing.T) {
 	at = s3.url
 	mu.Unlock()
 	s1.stop()
-	if _, err := io.Copy(io.Discard, open); err != nil {
-		t.Logf("the stream ends: %v", err)
-	}
+	ends(t, open)
 	c.holds(s2, "n1", "hello")
 	if s3.Len() != 1 {
 		t.Error("the agent is not at the other server")

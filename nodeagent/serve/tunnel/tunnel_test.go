@@ -39,6 +39,8 @@ type server struct {
 	wires []*wire
 	// most bounds the streams; 0 means as usual.
 	most int
+	// holds reports whether the agent keeps streams open that the server closes.
+	holds bool
 }
 
 // wire is a connection that can lose all that is sent.
@@ -128,8 +130,11 @@ func run(t *testing.T, s *server, echoes bool) {
 					return
 				}
 				group.Go(func() {
+					defer conn.Close()
 					_, _ = io.Copy(conn, conn)
-					conn.Close()
+					if s.holds {
+						<-ctx.Done()
+					}
 				})
 			}
 		})
@@ -314,10 +319,11 @@ func TestReconnects(t *testing.T) {
 	})
 }
 
-// TestClosed: the end of a stream or a tunnel ends what waits there, as with other connections.
+// TestClosed: the end of a stream or a tunnel ends what waits there, as with other connections, whatever the
+// agent does.
 func TestClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := new(server)
+		s := &server{holds: true}
 		run(t, s, true)
 		for name, end := range map[string]func(net.Conn){
 			"the stream": func(c net.Conn) { c.Close() },
@@ -415,6 +421,7 @@ func TestVetting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		here, there := net.Pipe()
 		ended := make(chan struct{})
+		began := time.Now()
 		if _, err := NewSession(there, func() { close(ended) }); err != nil {
 			t.Fatal(err)
 		}
@@ -425,5 +432,8 @@ func TestVetting(t *testing.T) {
 		defer mux.Close()
 		_, _ = mux.OpenStream() // the tunnel may have ended before it returns
 		<-ended
+		if lasted := time.Since(began); lasted > 0 {
+			t.Errorf("it ends after %s", lasted)
+		}
 	})
 }
