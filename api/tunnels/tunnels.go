@@ -105,7 +105,7 @@ func (r *Registry) Handler(next http.Handler, authority *access.Authority, ident
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+path("{node}", tunnelOf), func(w http.ResponseWriter, req *http.Request) {
 		if err := r.take(w, req, authority, identify); err != nil {
-			r.cfg.Log.Warn("a tunnel is refused", zap.String("node", req.PathValue("node")), zap.Error(err))
+			r.cfg.Log.Debug("a tunnel is refused", zap.Error(err)) // its agent says it, too
 			answer.Refuse(w, err)
 		}
 	})
