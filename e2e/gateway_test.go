@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -61,6 +62,7 @@ func TestGateway(t *testing.T) {
 		}
 	}
 	m.entered(by)
+	m.fetched(by)
 	if o := m.escher("logs", at["a"]); o.code == 0 || !strings.Contains(o.err, "opens no port, and only servers reach it: go by the API of a server with --server") {
 		t.Errorf("logs without a server: %+v", o)
 	}
@@ -100,7 +102,7 @@ func (m *machines) served(nodes ...string) (servers map[string]string, ca string
 			"--api", servers[node], "--api-cert", cert, "--api-key", key, "--api-ca", pki)
 	}
 	m.reach = func(node string) (flags, env []string) {
-		flags = []string{"--server", servers[node], "--cacert", ca}
+		flags = []string{"--server", cmp.Or(servers[node], servers[nodes[0]]), "--cacert", ca}
 		if m.agents[node] != nil {
 			return flags, nil // it has joined, and shows its certificate
 		}
@@ -212,5 +214,35 @@ func (m *machines) forwarded(cmd *exec.Cmd, id string) {
 	}
 	if err := errors.Join(cmd.Process.Kill(), ignoreExit(cmd.Wait())); err != nil {
 		m.t.Error(err)
+	}
+}
+
+// fetched runs a task with a directory on a node that joins later, and gets the directory by a server from a
+// node that has it.
+func (m *machines) fetched(by func(server string, args ...string) *exec.Cmd) {
+	m.t.Helper()
+	must := func(args ...string) string {
+		m.t.Helper()
+		var errs bytes.Buffer
+		cmd := by("b", args...)
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		if err != nil {
+			m.t.Fatalf("escher %q: %v\n%s%s", args, err, out, &errs)
+		}
+		return strings.TrimSuffix(string(out), "\n")
+	}
+	dir := m.t.TempDir()
+	writeTo(m.t, filepath.Join(dir, "main"), "sent\n")
+	later := must("run", "-d", "--workdir", dir+":/code", "--request", "node/c=1", "--request", "go=1", image, "--", "program", "cat", "main")
+	m.agent("c")
+	must("image", "make", "--node", "c", image, built.program)
+	must("set-resource", "go", "1", "--node", "c")
+	must("wait", later)
+	if out := must("logs", later); out != "sent" {
+		m.t.Errorf("with a directory of another node: %q", out)
+	}
+	if out := must("events", later); !strings.Contains(out, "from another node, in ") {
+		m.t.Errorf("its events do not tell where its directory came from:\n%s", out)
 	}
 }
