@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -19,6 +20,9 @@ type Agent struct {
 	// connect connects to a server, and asks it for a tunnel.
 	connect func(ctx context.Context) (io.ReadWriteCloser, error)
 	log     *zap.Logger
+	// Renewed, unless nil, reports whether the node has a newer certificate than that of the last connection,
+	// which ends the tunnel when its own ends. Then the agent connects again as soon as no stream is open.
+	Renewed func() bool
 	// conns passes streams to listeners, and slots has an entry for each open stream.
 	conns chan net.Conn
 	slots chan struct{}
@@ -43,6 +47,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if errors.Is(err, errRenewed) {
+			continue
+		}
 		if opened {
 			said = ""
 		}
@@ -55,6 +62,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// errRenewed ends a connection with an older certificate.
+var errRenewed = errors.New("the certificate was renewed")
 
 // serve opens the tunnel, and accepts streams until it ends or ctx is done. It reports whether the tunnel
 // was open.
@@ -81,6 +91,9 @@ func (a *Agent) serve(ctx context.Context) (opened bool, err error) {
 				return err
 			}
 			_, _ = mux.Ping() // without an answer, the connection closes itself
+			if a.Renewed != nil && mux.NumStreams() == 0 && a.Renewed() {
+				return errRenewed
+			}
 		}
 	})
 	g.Go(func() error { return a.accept(ctx, mux) })

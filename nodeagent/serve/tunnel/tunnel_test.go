@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,8 @@ type server struct {
 	most int
 	// holds reports whether the agent keeps streams open that the server closes.
 	holds bool
+	// renewed reports whether the agent has a newer certificate than it has shown.
+	renewed atomic.Bool
 }
 
 // wire is a connection that can lose all that is sent.
@@ -73,6 +76,7 @@ func (w *wire) Write(p []byte) (int, error) {
 func (s *server) connect(context.Context) (io.ReadWriteCloser, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.renewed.Store(false)
 	if s.asked++; s.refuses != nil {
 		return nil, s.refuses
 	}
@@ -115,6 +119,7 @@ func run(t *testing.T, s *server, echoes bool) {
 	if s.most > 0 {
 		a.slots = make(chan struct{}, s.most)
 	}
+	a.Renewed = s.renewed.Load
 	l := a.Listen()
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -314,6 +319,34 @@ func TestReconnects(t *testing.T) {
 		s.mu.Unlock()
 		time.Sleep(time.Minute)
 		if got, err := echo(t, s.last(), []byte("back")); string(got) != "back" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+// TestRenewed: an agent shows a renewed certificate as soon as no stream is open.
+func TestRenewed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := new(server)
+		run(t, s, true)
+		conn, err := s.last().Open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.renewed.Store(true)
+		time.Sleep(time.Hour)
+		if asked, _, _ := s.counts(); asked != 1 {
+			t.Error("it ends a stream")
+		}
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(heartbeat)
+		synctest.Wait()
+		if asked, sessions, ended := s.counts(); asked != 2 || sessions != 2 || ended != 1 {
+			t.Errorf("it has connected %d times", asked)
+		}
+		if got, err := echo(t, s.last(), []byte("next")); string(got) != "next" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
 	})

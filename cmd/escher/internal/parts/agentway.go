@@ -2,9 +2,11 @@ package parts
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 
 	"github.com/escher-sched/escher/api/tunnels"
 	"github.com/escher-sched/escher/nodeagent/serve/tunnel"
@@ -73,7 +75,9 @@ func (w *way) serve(stack *Stack, c *AgentConfig, agent *Agent) {
 		return
 	}
 	join, node := c.Join, c.Agent.Node
+	var shown atomic.Pointer[tls.Certificate] // at the last connection
 	t := tunnel.New(func(ctx context.Context) (io.ReadWriteCloser, error) {
+		shown.Store(join.identity.cert.Load())
 		client, err := join.client()
 		if err != nil {
 			return nil, err
@@ -81,6 +85,7 @@ func (w *way) serve(stack *Stack, c *AgentConfig, agent *Agent) {
 		defer client.Close() // the connection is not idle
 		return tunnels.Connect(ctx, client, node)
 	}, c.Log.Named("tunnel"))
+	t.Renewed = func() bool { return shown.Load() != join.identity.cert.Load() }
 	agent.Listen = func(string) (net.Listener, string, error) { return t.Listen(), w.address, nil }
 	stack.Start("tunnel of "+node, t.Run)
 }
