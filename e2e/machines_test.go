@@ -154,13 +154,12 @@ func (m *machines) agentWith(node string, flags ...string) {
 	if m.hosts[node] == 0 {
 		m.hosts[node] = m.net.add()
 	}
-	reach, env := m.flags, []string(nil)
+	reach, env := slices.Concat(m.flags, []string{"--tls-cert", m.certs.server, "--tls-key", m.certs.serverKey}), []string(nil)
 	if m.reach != nil {
 		reach, env = m.reach(node)
 	}
 	m.agents[node] = m.beginWith(m.hosts[node], env, slices.Concat([]string{"agent", "--node", node, "--containerd", "private", "--state-dir", filepath.Join(m.dir, node),
-		"--capacity", "cpu=2,memory=1Gi", "--label", "host=" + node, "--ttl", sessionTTL.String(),
-		"--tls-cert", m.certs.server, "--tls-key", m.certs.serverKey}, flags, reach)...)
+		"--capacity", "cpu=2,memory=1Gi", "--label", "host=" + node, "--ttl", sessionTTL.String()}, flags, reach)...)
 }
 
 // escher runs a command outside of all hosts.

@@ -74,3 +74,13 @@ func TestMergeLabels(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestTunnelAddress: the address of a tunnel has nothing after its scheme.
+func TestTunnelAddress(t *testing.T) {
+	for address, want := range map[string]bool{TunnelAddress: true, "": true, "https://h:1": true, "unix:/x": true, "tunnel:x": false, "tunnel://h:1": false} {
+		err := (&Node{Address: address}).Validate()
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "address: ") {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}

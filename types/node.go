@@ -18,8 +18,8 @@ type Node struct {
 	// resources rack/<label> and zone/<label>. They are those of the agent, as changed by
 	// administrators.
 	Labels []Label
-	// Address is the address of its agent: unix:/path, http://host:port or https://host:port. Empty
-	// if the agent does not listen.
+	// Address is the address of its agent: unix:/path, http://host:port or https://host:port, or
+	// TunnelAddress. Empty if the agent does not listen.
 	Address string
 	// Version is the version of the agent.
 	Version string
@@ -33,6 +33,10 @@ type Node struct {
 	// agent that one has changed or removed. They are sorted by name. See relabel.Apply.
 	SetLabels, HiddenLabels []Label
 }
+
+// TunnelAddress is the address of an agent that opens no port: a server reaches it by the connection that the
+// agent has opened.
+const TunnelAddress = "tunnel:"
 
 func (n *Node) fields(w *wire.Pass) {
 	wire.List(w, 2, (*[]Request)(&n.Capacity), (*Request).fields)

@@ -213,6 +213,9 @@ func (n *Node) Validate() error {
 	p.labels("setLabels", n.SetLabels)
 	p.labels("hiddenLabels", n.HiddenLabels)
 	p.text("address", n.Address, MaxPath)
+	if strings.HasPrefix(n.Address, TunnelAddress) && n.Address != TunnelAddress {
+		p.add(Errorf(Invalid, "address: %q has more than %s: a tunnel has no other address", shorten(n.Address), TunnelAddress))
+	}
 	p.text("version", n.Version, MaxText)
 	p.add(ValidateHost("host", n.Host))
 	within(&p, "portFirst", n.PortFirst, 0, MaxPort)

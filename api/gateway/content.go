@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/protobuf/proto"
@@ -31,6 +32,9 @@ func (c *check) content(ctx context.Context, n int, k controlplane.Key, put *ope
 	fresh := compared && revision == 0
 	switch m := m.(type) {
 	case *types.Node:
+		if c.user.node != "" && strings.HasPrefix(m.Address, "unix:") {
+			return types.Errorf(types.Denied, "commit: %s: address: %.100q would be a socket of the machine of each server: give a port or a tunnel", k, m.Address)
+		}
 		return c.keepsLabels(ctx, k, m)
 	case *types.Spec:
 		fresh = true

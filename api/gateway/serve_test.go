@@ -356,3 +356,24 @@ func TestOnlyWhatIsServed(t *testing.T) {
 		_ = s.Close()
 	}
 }
+
+// TestAgentsAddress: servers connect to the address of a node, so an agent gives none that means their own
+// machine.
+func TestAgentsAddress(t *testing.T) {
+	w := tenants(t)
+	agent, _ := w.as("node:n7")
+	key := controlplane.NodeKey("n7")
+	for address, want := range map[string]bool{types.TunnelAddress: true, "https://h:7421": true, "unix:/run/escher/api.sock": false, "unix:///run/escher/api.sock": false} {
+		value := types.Encode(1, &types.Node{Address: address, Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 4000})})
+		now, err := controlplane.Get(t.Context(), w.direct, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := agent.Commit(t.Context(), controlplane.Txn{
+			Compares: []controlplane.Compare{{Key: key, Target: controlplane.ModRevision, Revision: now.ModRevision}}, Ops: []controlplane.Op{{Key: key, Value: value}},
+		})
+		if want && (err != nil || !res.Committed) || !want && (!types.Is(err, types.Denied) || !strings.Contains(err.Error(), "would be a socket of the machine of each server")) {
+			t.Errorf("%s: %+v, %v", address, res, err)
+		}
+	}
+}

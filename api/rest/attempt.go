@@ -34,7 +34,7 @@ type attempt struct {
 
 // nodes finds the APIs of nodes.
 func (s *service) nodes() nodeapi.Dialer {
-	return nodeapi.Dialer{Store: s.cfg.Store, TLS: s.cfg.NodeTLS}
+	return nodeapi.Dialer{Store: s.cfg.Store, TLS: s.cfg.NodeTLS, Tunnel: s.cfg.Tunnel}
 }
 
 // attempt finds an attempt; the caller closes the client. NotFound: there is none. Precondition: the

@@ -108,7 +108,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 		return err
 	}
 	defer leave()
-	ctx, end, err := g.cfg.Authority.Hold(r.Context(), id, row.Needs, ns)
+	ctx, end, err := g.cfg.Authority.Hold(r.Context(), id, row.Of(id), ns)
 	if err != nil {
 		g.refused(n, err)
 		return err

@@ -337,3 +337,24 @@ func TestHistoryOfOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestAgents: agents of nodes may read workdirs of other nodes, and do nothing else there.
+func TestAgents(t *testing.T) {
+	g := newGuarded(t, time.Now)
+	agent, user := g.token("node:n1"), g.token("user:n1")
+	image := "?image=" + types.UnsentWorkdir
+	for path, want := range map[string]int{
+		"/v1/nodes/n2/workdirs/layers" + image: http.StatusNotFound, // there is no such node
+		"/v1/nodes/n2/workdirs" + image:        http.StatusNotFound,
+		"/v1/nodes/n2/images":                  http.StatusForbidden,
+		"/v1/nodes/n2/usage":                   http.StatusForbidden,
+		"/v1/namespaces/a/tasks":               http.StatusForbidden,
+	} {
+		if got := g.status("GET", path, "", agent); got != want {
+			t.Errorf("the agent gets %s: %d, want %d", path, got, want)
+		}
+		if got := g.status("GET", path, "", user); got != http.StatusForbidden {
+			t.Errorf("a user gets %s: %d", path, got)
+		}
+	}
+}

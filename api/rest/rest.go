@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"net/http"
 	"reflect"
 	"strings"
@@ -29,6 +30,8 @@ type Config struct {
 	Store controlplane.Store
 	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
 	NodeTLS *tls.Config
+	// Tunnel connects to nodes that open no port; nil means that these are not reached.
+	Tunnel func(ctx context.Context, node string) (net.Conn, error)
 	// Used counts what a namespace uses of its budgets; nil means that it is not known.
 	Used func(ctx context.Context, store controlplane.Store, ns string) (types.Budget, error)
 	// History answers questions about ended tasks; nil means that there is none.

@@ -64,6 +64,7 @@ const (
 	StartNode             //
 	RestartAgent          //
 	StartServer           //
+	AskServer             //
 	CheckScheduler        //
 	CheckDev              //
 
@@ -156,6 +157,7 @@ var neutral = [...]string{
 	StartNode:        "start an agent",
 	RestartAgent:     "restart its agent",
 	StartServer:      "start a server",
+	AskServer:        "ask a server",
 	CheckScheduler:   "check the server and its log",
 	CheckDev:         "check whether the agent runs",
 

@@ -37,6 +37,9 @@ func checkDNS(f Facts) []Finding {
 
 func checkAPI(f Facts) []Finding {
 	d, n := of("node api"), f.Network
+	if f.Plan.Listen == "" {
+		return d.done("the agent opens no port: it connects to a server")
+	}
 	switch {
 	case n.ListenError != "":
 		d.problem(fmt.Sprintf("nothing can listen at %s: %s", f.Plan.Listen, n.ListenError), "ss -ltnp shows who does; or choose another address with %s", action.AgentListen.Of())
@@ -87,6 +90,9 @@ func checkFirewall(f Facts) []Finding {
 	d := of("firewall")
 	if len(f.Network.Filters) == 0 {
 		return d.done("no packet filter is loaded")
+	}
+	if f.Plan.Listen == "" {
+		return d.done("others need no port of the agent")
 	}
 	_, port, _ := net.SplitHostPort(f.Plan.Listen)
 	d.warn(fmt.Sprintf("a packet filter is loaded (%s), and whether it lets others to port %s cannot be seen from here", strings.Join(f.Network.Filters, ", "), port),

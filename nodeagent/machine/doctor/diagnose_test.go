@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/escher-sched/escher/nodeagent"
@@ -252,5 +253,22 @@ func TestDev(t *testing.T) {
 	f.Cluster.ID, f.Cluster.Servers = "", map[string]string{"dev": "v2"}
 	if found := checkServers(f); len(found) != 1 || found[0].Status != OK || found[0].Message != "dev" {
 		t.Errorf("%+v", found)
+	}
+}
+
+// TestNoPort: of an agent that opens no port, none is missing.
+func TestNoPort(t *testing.T) {
+	plan := Plan{Node: "gpu-1"}
+	n := gatherNetwork(t.Context(), host{fstest.MapFS{}}, plan, Agent{Running: true}, nil)
+	if n.Answered || n.AnswerError != "" || n.ListenError != "" {
+		t.Errorf("%+v", n)
+	}
+	f := healthy()
+	f.Plan.Listen, f.Plan.Address, f.Plan.TLSCert = "", "", ""
+	f.Network.Local, f.Network.Loopback, f.Network.Answered, f.Network.Filters = false, false, false, []string{"filter"}
+	for _, x := range Diagnose(f) {
+		if x.Status != OK {
+			t.Errorf("%+v", x)
+		}
 	}
 }

@@ -66,7 +66,7 @@ type Plan struct {
 	Containerd string
 	Named      bool
 	// Listen is host:port of the node's API, Address the host:port at which others reach it. Local
-	// reports whether the API is for this machine only.
+	// reports whether the API is for this machine only. Both are empty if the agent opens no port.
 	Listen, Address string
 	Local           bool
 	// TLSCert and TLSKey are the files of the API's certificate, if it has one.

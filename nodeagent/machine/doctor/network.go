@@ -25,14 +25,9 @@ func gatherNetwork(ctx context.Context, h host, plan Plan, agent Agent, endpoint
 			n.Nameservers = append(n.Nameservers, strings.TrimSpace(server))
 		}
 	}
-	if agent.Running {
-		n.Answered, n.AnswerError = answers(ctx, plan)
-	} else if l, err := net.Listen("tcp", plan.Listen); err != nil {
-		n.ListenError = err.Error()
-	} else {
-		l.Close()
+	if plan.Listen != "" {
+		n.gatherPort(ctx, plan, agent)
 	}
-	n.Local, n.Loopback = isLocal(plan.Address)
 	limits := strings.Fields(h.text("/proc/sys/net/ipv4/ip_local_port_range"))
 	if len(limits) == 2 {
 		n.LocalFirst, _ = strconv.Atoi(limits[0])
@@ -55,6 +50,18 @@ func gatherNetwork(ctx context.Context, h host, plan Plan, agent Agent, endpoint
 		}
 	}
 	return n
+}
+
+// gatherPort finds out whether the node's API can be at its port.
+func (n *Network) gatherPort(ctx context.Context, plan Plan, agent Agent) {
+	if agent.Running {
+		n.Answered, n.AnswerError = answers(ctx, plan)
+	} else if l, err := net.Listen("tcp", plan.Listen); err != nil {
+		n.ListenError = err.Error()
+	} else {
+		l.Close()
+	}
+	n.Local, n.Loopback = isLocal(plan.Address)
 }
 
 // answers reports whether the node's API answers.

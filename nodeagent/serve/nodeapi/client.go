@@ -48,6 +48,8 @@ type Dialer struct {
 	TLS *tls.Config
 	// Server, unless nil, reaches the nodes; then they are not dialed.
 	Server *Server
+	// Tunnel connects to nodes whose agents open no port; nil means that these cannot be reached.
+	Tunnel func(ctx context.Context, node string) (net.Conn, error)
 }
 
 // Server reaches nodes by the HTTP API of a server.
@@ -101,7 +103,23 @@ func (d Dialer) Dial(ctx context.Context, node string) (*Client, error) {
 	if _, err = read(ctx, d.Store, controlplane.TokenKey(node), &token); err != nil {
 		return nil, err
 	}
-	return New(node, n.Address, token.Token, d.TLS)
+	return d.client(node, n.Address, token.Token)
+}
+
+// client returns the client of a node with that address and token. Precondition: there is no way to the
+// address.
+func (d Dialer) client(node, address, token string) (*Client, error) {
+	if address != types.TunnelAddress {
+		return New(node, address, token, d.TLS)
+	}
+	if d.Tunnel == nil {
+		return nil, types.Errorf(types.Precondition, "ask node %s: its agent opens no port, and only servers reach it: %s", node, action.AskServer.Of())
+	}
+	transport := &http.Transport{
+		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return d.Tunnel(ctx, node) },
+		IdleConnTimeout: time.Minute, DisableCompression: true, ExpectContinueTimeout: answerTimeout,
+	}
+	return &Client{node: node, address: address, base: "http://" + node, token: token, http: &http.Client{Transport: transport}}, nil
 }
 
 // read reads one key; found is false if it does not exist.
@@ -280,6 +298,12 @@ func (c *Client) broken(err error) error {
 		return types.Errorf(types.Unavailable, "ask node %s: %w", c.node, err)
 	}
 	where := types.Textf("look whether its agent runs there, and whether this address can be reached from here")
+	if c.address == types.TunnelAddress {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err
+		}
+		return types.Errorf(types.Unavailable, "ask node %s: %w", c.node, err)
+	}
 	if strings.HasPrefix(c.address, "unix:") {
 		where = types.Textf("%s; its socket answers only on that machine, and to that user", action.CheckDev.Of())
 	}

@@ -1,7 +1,9 @@
 package nodeapi_test
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -96,5 +98,46 @@ func TestFullWithToken(t *testing.T) {
 				t.Errorf("%s with %q: %q, %v, want %q", path, given, text, err, want)
 			}
 		}
+	}
+}
+
+// TestDialTunnel reaches a node that opens no port by what connects to its tunnel, and says what to do without
+// that.
+func TestDialTunnel(t *testing.T) {
+	w, store := newWorld(t), memstore.New()
+	change := controlplane.NewChange(1)
+	change.Put(controlplane.NodeKey("n"), &types.Node{Address: types.TunnelAddress})
+	change.Put(controlplane.AliveKey("n"), &types.Alive{TTLSeconds: 15})
+	change.Put(controlplane.TokenKey("n"), &types.Token{Token: token})
+	if _, err := store.Commit(t.Context(), change.Txn()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (nodeapi.Dialer{Store: store}).Dial(t.Context(), "n"); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "opens no port, and only servers reach it: ask a server") {
+		t.Errorf("without a way: %v", err)
+	}
+	_, address, _ := strings.Cut(w.url, "://")
+	var dialer net.Dialer
+	dials := nodeapi.Dialer{Store: store, Tunnel: func(ctx context.Context, node string) (net.Conn, error) {
+		if node != "n" {
+			t.Errorf("it connects to %s", node)
+		}
+		return dialer.DialContext(ctx, "tcp", address)
+	}}
+	client, err := dials.Dial(t.Context(), "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Usage(t.Context(), time.Time{}); err != nil {
+		t.Error(err)
+	}
+	dials.Tunnel = func(context.Context, string) (net.Conn, error) {
+		return nil, types.Errorf(types.Unavailable, "no server holds a tunnel of node n")
+	}
+	if client, err = dials.Dial(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Usage(t.Context(), time.Time{}); !types.Is(err, types.Unavailable) || err.Error() != "ask node n: no server holds a tunnel of node n" {
+		t.Errorf("without a tunnel: %v", err)
 	}
 }

@@ -223,11 +223,7 @@ func (d Dialer) withWorkdir(ctx context.Context, image string, nodes []string) (
 func (d Dialer) ask(ctx context.Context, image, node string) (*Client, []string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	var n types.Node
-	if _, err := read(ctx, d.Store, controlplane.NodeKey(node), &n); err != nil {
-		return nil, nil, err
-	}
-	c, err := New(node, n.Address, "", d.TLS)
+	c, err := d.withoutToken(ctx, node)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -237,4 +233,16 @@ func (d Dialer) ask(ctx context.Context, image, node string) (*Client, []string,
 		return nil, nil, err
 	}
 	return c, layers, nil
+}
+
+// withoutToken returns the client of a node for requests that need no token of it.
+func (d Dialer) withoutToken(ctx context.Context, node string) (*Client, error) {
+	if d.Server != nil {
+		return d.Server.Node(node), nil
+	}
+	var n types.Node
+	if _, err := read(ctx, d.Store, controlplane.NodeKey(node), &n); err != nil {
+		return nil, err
+	}
+	return d.client(node, n.Address, "")
 }

@@ -143,6 +143,31 @@ func TestFetchWorkdirThatNoNodeHas(t *testing.T) {
 	}
 }
 
+// TestFetchWorkdirByServer tests that a node gets a workdir by a server if it is given one, whatever addresses
+// the other nodes have.
+func TestFetchWorkdirByServer(t *testing.T) {
+	img, with := packed(t), newServing(t, &agent{token: token})
+	load(t, with.runtime, img, img.Digests())
+	own := simruntime.New(simruntime.Config{})
+	asked := 0
+	dialer := nodeapi.Dialer{Store: stored(t, map[string]string{"a": types.TunnelAddress, "own": types.TunnelAddress}), Server: &nodeapi.Server{
+		Node: func(name string) *nodeapi.Client {
+			asked++
+			c, err := nodeapi.New(name, with.url, "", nil)
+			if err != nil {
+				t.Error(err)
+			}
+			return c
+		},
+	}}
+	if err := dialer.FetchWorkdir(t.Context(), "own", own, img.Name); err != nil || asked != 1 {
+		t.Fatalf("%v, by %d nodes", err, asked)
+	}
+	if layers, err := own.Layers(t.Context(), img.Name); err != nil || !slices.Equal(layers, img.Digests()) {
+		t.Errorf("has %q, %v; want %q", layers, err, img.Digests())
+	}
+}
+
 func TestLacking(t *testing.T) {
 	w, img := newWorld(t), packed(t)
 	lacking, err := w.Lacking(t.Context(), img.Digests())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/escher-sched/escher/api/tunnels"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/controlplane/accounting"
@@ -72,6 +73,8 @@ type running struct {
 	health   *ops.Health
 	// decisions are those of policies.
 	decisions *decisions.Log
+	// tunnels are those of agents that reach this process alone.
+	tunnels *tunnels.Registry
 	// history is that of ended tasks; nil means none.
 	history *accounting.Recorder
 	// pulls are those of all nodes.
@@ -166,7 +169,10 @@ func (c *running) server(context.Context) error {
 	if c.history, err = parts.NewHistory(c.store, string(c.cfg.Dir), c.info.Cluster, "", c.cfg.History, c.cfg.Log); err != nil {
 		return err
 	}
-	return parts.Server{Store: c.store, History: c.history, Placement: c.cfg.Placement, Collect: c.cfg.Collect, Decisions: c.decisions, Log: c.cfg.Log, Health: c.health, Metrics: c.registry}.Start(c.stack)
+	if c.tunnels, err = tunnels.New(tunnels.Config{Log: c.cfg.Log.Named("tunnels")}); err != nil {
+		return err
+	}
+	return parts.Server{Tunnel: c.tunnels.Dial, Store: c.store, History: c.history, Placement: c.cfg.Placement, Collect: c.cfg.Collect, Decisions: c.decisions, Log: c.cfg.Log, Health: c.health, Metrics: c.registry}.Start(c.stack)
 }
 
 func (c *running) awaitNodes(ctx context.Context) error {

@@ -62,6 +62,7 @@ var phrases = [...]string{
 	action.StartNode:        "{escher dev} on this machine, or {escher agent} on each of several",
 	action.RestartAgent:     "{escher agent}, or the {escher dev} that it is part of",
 	action.StartServer:      "{escher server --endpoints …}, on any machine that reaches etcd",
+	action.AskServer:        "go by the API of a server with --server, or after {escher login}",
 	action.CheckScheduler:   "look at {escher dev} or {escher server}, and their logs",
 	action.CheckDev:         "look whether {escher dev} runs",
 

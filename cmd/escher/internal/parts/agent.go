@@ -39,6 +39,9 @@ type Agent struct {
 	Metrics prometheus.Gatherer
 	// NodeTLS has the authorities of the APIs of other nodes; nil means the system's.
 	NodeTLS *tls.Config
+	// Server reaches the other nodes by a server, until a call of its second result; nil means that they are
+	// dialed.
+	Server func() (*nodeapi.Server, func(), error)
 	// Outline hides names of tasks and reasons from requests without a token.
 	Outline bool
 }
@@ -93,8 +96,16 @@ func (a *Agent) make() (*nodeagent.Agent, net.Listener, error) {
 	a.Config.Address = address
 	a.Config.Say, a.Config.Library = howto.Say, library.OfSocket()
 	a.Config.Store = submitter.Store{Store: a.Config.Store, Rules: share.Rules(a.Config.Store)}
-	nodes := nodeapi.Dialer{Store: a.Config.Store, TLS: a.NodeTLS}
 	a.Config.FetchWorkdir = func(ctx context.Context, image string) error {
+		nodes := nodeapi.Dialer{Store: a.Config.Store, TLS: a.NodeTLS}
+		if a.Server != nil {
+			server, done, err := a.Server()
+			if err != nil {
+				return err
+			}
+			defer done()
+			nodes.Server = server
+		}
 		return nodes.FetchWorkdir(ctx, a.Config.Node, a.Config.Runtime, image)
 	}
 	agent, err := nodeagent.New(a.Config)

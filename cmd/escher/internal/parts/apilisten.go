@@ -132,10 +132,16 @@ func (c AgentConfig) address(l net.Listener, at apiListen) string {
 // host returns the host at which tasks of other nodes reach those of this one: that of Advertise, or
 // the address from which this machine reaches etcd or, if etcd is here, other networks.
 func (c AgentConfig) host() string {
-	host := HostTowards(c.Etcd.Endpoints)
 	if given, _, err := net.SplitHostPort(c.Advertise); err == nil && given != "" {
 		return given
 	}
+	return hostSeen(c.Etcd.Endpoints)
+}
+
+// hostSeen returns the address from which this machine reaches the first of some endpoints or, if that is
+// here, other networks.
+func hostSeen(endpoints []string) string {
+	host := HostTowards(endpoints)
 	const elsewhere = "192.0.2.1:9" // reserved for documentation: no machine has it
 	if ip := net.ParseIP(host); ip.IsLoopback() {
 		return HostTowards([]string{elsewhere})

@@ -105,3 +105,37 @@ func selfSigned(t *testing.T) (certPEM, keyPEM []byte) {
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
+
+// TestWay: an agent with a server opens no port, unless it is told to.
+func TestWay(t *testing.T) {
+	join := Join{Server: "https://h:7421"}
+	for _, c := range []struct {
+		name     string
+		cfg      AgentConfig
+		tunneled bool
+		wrong    string
+	}{
+		{"a server", AgentConfig{Join: join}, true, ""},
+		{"etcd", AgentConfig{}, false, ""},
+		{"a server, and a port", AgentConfig{Join: join, Listen: "127.0.0.1:0"}, false, ""},
+		{"a server, and a host for tasks", AgentConfig{Join: join, Advertise: "h:1"}, true, ""},
+		{"a server, and a certificate", AgentConfig{Join: join, TLSCert: "x"}, false, "tls-cert: "},
+		{"a server, and a key", AgentConfig{Join: join, TLSKey: "x"}, false, "tls-key: "},
+		{"a server, and no encryption", AgentConfig{Join: join, Insecure: true}, false, "insecure-listen: "},
+		{"a server, and metrics", AgentConfig{Join: join, OpenTaskMetrics: true}, false, "open-task-metrics: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, err := c.cfg.way()
+			if c.wrong != "" {
+				if !types.Is(err, types.Invalid) || !strings.HasPrefix(err.Error(), c.wrong) || !strings.Contains(err.Error(), "--listen") {
+					t.Errorf("%+v, %v", w, err)
+				}
+				return
+			}
+			if err != nil || w.tunneled != c.tunneled || (w.address == types.TunnelAddress) != c.tunneled {
+				t.Errorf("%+v, %v", w, err)
+			}
+			w.close()
+		})
+	}
+}

@@ -2,12 +2,15 @@ package parts
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,10 +20,12 @@ import (
 	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/api/contexts"
+	"github.com/escher-sched/escher/api/tunnels"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	"github.com/escher-sched/escher/controlplane/server/etcdtest"
+	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -98,6 +103,7 @@ type joined struct {
 	t *testing.T
 	access.Manager
 	join Join
+	held *tunnels.Registry
 }
 
 // newJoined starts the server, which has other addresses, too.
@@ -118,15 +124,19 @@ func newJoined(t *testing.T, others ...string) *joined {
 			t.Error(err)
 		}
 	})
+	held, err := tunnels.New(tunnels.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	https := "https://localhost:" + freePort(t)
 	err = StartREST(stack, RESTConfig{
-		Addresses: append(others, https), Cert: filepath.Join(pki, "s.pem"), Key: filepath.Join(pki, "s.key"), CADir: pki, Store: store, Log: zap.NewNop(),
+		Addresses: append(others, https), Cert: filepath.Join(pki, "s.pem"), Key: filepath.Join(pki, "s.key"), CADir: pki, Store: store, Log: zap.NewNop(), Tunnels: held,
 		Etcd: &etcdstore.Config{Endpoints: srv.Client.Endpoints(), Limits: etcdstore.ServerLimits()},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &joined{t, access.Manager{Store: store, Now: time.Now}, Join{Server: https, CACert: filepath.Join(pki, certs.CAFile)}}
+	return &joined{t, access.Manager{Store: store, Now: time.Now}, Join{Server: https, CACert: filepath.Join(pki, certs.CAFile)}, held}
 }
 
 // token makes a token of node n1.
@@ -264,4 +274,99 @@ func TestFalseIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.await("the certificate is revoked", func() bool { return j.uses(id) != nil })
+}
+
+// tunnel runs the agent's side of a tunnel with an identity, and answers each stream with the name of the
+// node. The returned function ends it.
+func (j *joined) tunnel(node string, id *nodeIdentity) (end func()) {
+	j.t.Helper()
+	join := j.join
+	join.identity = id
+	stack := NewStack(j.t.Context(), zap.NewNop(), new(ops.Health))
+	agent := Agent{}
+	(&way{tunneled: true}).serve(stack, &AgentConfig{Join: join, Agent: nodeagent.Config{Node: node}, Log: zap.NewNop()}, &agent)
+	l, _, err := agent.Listen("")
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			_, _ = io.WriteString(conn, node)
+			conn.Close()
+		}
+	}()
+	return sync.OnceFunc(func() {
+		if err := errors.Join(stack.Unwind(), l.Close()); err != nil {
+			j.t.Error(err)
+		}
+		<-ended
+	})
+}
+
+// reaches reports whether the server reaches a node by its tunnel.
+func (j *joined) reaches(node string) bool {
+	ctx, cancel := context.WithTimeout(j.t.Context(), time.Second)
+	defer cancel()
+	conn, err := j.held.Dial(ctx, node)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	text, _ := io.ReadAll(conn) // a part is another text
+	return string(text) == node
+}
+
+// TestTunnelIdentity: the certificate of a node opens its tunnel, and no other. It shows the renewed one the
+// next time, and its revocation ends the tunnel.
+func TestTunnelIdentity(t *testing.T) {
+	j, dir := newJoined(t), t.TempDir()
+	id, err := j.identify(dir, j.token())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := j.tunnel("n2", id)
+	defer other()
+	end := j.tunnel("n1", id)
+	defer end()
+	j.await("the server reaches it", func() bool { return j.reaches("n1") })
+	if j.reaches("n2") {
+		t.Error("the certificate of n1 opens a tunnel of n2")
+	}
+	first := id.cert.Load().Leaf
+	if err := id.obtain(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if !j.reaches("n1") {
+		t.Error("a renewal ends the tunnel")
+	}
+	end()
+	again := j.tunnel("n1", id)
+	defer again()
+	j.await("the server reaches it again", func() bool { return j.reaches("n1") })
+	if now := id.cert.Load().Leaf; now.SerialNumber.Cmp(first.SerialNumber) == 0 {
+		t.Error("it has the same certificate")
+	}
+	conn, err := j.held.Dial(t.Context(), "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	began := time.Now()
+	if err := j.RevokeToken(t.Context(), access.From(t.Context()), "node.n1"); err != nil {
+		t.Fatal(err)
+	}
+	j.await("the tunnel is gone", func() bool { return j.held.Len() == 0 })
+	if lasted := time.Since(began); lasted > 5*time.Second {
+		t.Errorf("it lasts %s", lasted)
+	}
+	server, done, err := Join{Server: j.join.Server, CACert: j.join.CACert, identity: id}.nodes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if _, err := server.Node("n2").Layers(t.Context(), types.UnsentWorkdir); !types.Is(err, types.Denied) {
+		t.Errorf("with a revoked certificate: %v", err)
+	}
 }

@@ -18,7 +18,9 @@ import (
 
 	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/api/client"
+	"github.com/escher-sched/escher/api/remote"
 	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -27,6 +29,26 @@ type Join struct {
 	// Server is its address, CACert the file of the authorities of its certificate, and Token a token of the
 	// node; empty if it has joined already.
 	Server, CACert, Token string
+	// identity is that of the node, once it has joined.
+	identity *nodeIdentity
+}
+
+// client returns a client of the server with the identity that the node has now. It connects anew.
+func (j Join) client() (*client.Client, error) {
+	cfg := client.Config{Server: j.Server, CACert: j.CACert, Token: j.Token}
+	if j.identity.has() {
+		cfg.Token, cfg.Certificate = "", j.identity.present
+	}
+	return client.New(cfg)
+}
+
+// nodes returns what reaches other nodes by the server, and what to call at the end.
+func (j Join) nodes() (*nodeapi.Server, func(), error) {
+	c, err := j.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	return remote.Nodes(c), c.Close, nil
 }
 
 // The files of the identity of a node in its state directory.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/api/gateway"
 	"github.com/escher-sched/escher/api/rest"
+	"github.com/escher-sched/escher/api/tunnels"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane"
@@ -28,8 +30,9 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// restConnections bounds the connections to the HTTP API at an address.
-const restConnections = 4096
+// restConnections bounds the connections to the HTTP API at an address. An agent has two: that of the
+// gateway, and its tunnel.
+const restConnections = 8192
 
 // RESTConfig says how to serve the HTTP API.
 type RESTConfig struct {
@@ -47,6 +50,8 @@ type RESTConfig struct {
 	History *accounting.Recorder
 	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
 	NodeTLS *tls.Config
+	// Tunnels holds the tunnels of nodes; nil means that there are none.
+	Tunnels *tunnels.Registry
 	Version string
 	Log     *zap.Logger
 }
@@ -80,9 +85,12 @@ func StartREST(stack *Stack, cfg RESTConfig) error {
 		}
 		if !started { // the first to need it
 			stack.Start("access to the api", authority.Run)
+			if cfg.Tunnels != nil {
+				stack.Start("tunnels of nodes", cfg.Tunnels.Run)
+			}
 			started = true
 		}
-		h := rest.Handler(rest.Config{Store: cfg.Store, History: cfg.History, NodeTLS: cfg.NodeTLS, CA: ca, Used: server.Used, Now: time.Now, Version: cfg.Version, Voice: howto.Say, Log: cfg.Log, Authority: authority, Identify: identify})
+		h := cfg.handler(ca, authority, identify)
 		s, err := ops.NewServer("api", listen, h, guard, cfg.Log)
 		if err != nil {
 			return err
@@ -93,6 +101,19 @@ func StartREST(stack *Stack, cfg RESTConfig) error {
 		stack.Start("api at "+address, s.Run)
 	}
 	return nil
+}
+
+// handler returns the handler of the requests at an address.
+func (cfg RESTConfig) handler(ca *certs.Authority, authority *access.Authority, identify rest.Identify) http.Handler {
+	conf := rest.Config{
+		Store: cfg.Store, History: cfg.History, NodeTLS: cfg.NodeTLS, CA: ca, Used: server.Used, Now: time.Now, Version: cfg.Version, Voice: howto.Say,
+		Log: cfg.Log, Authority: authority, Identify: identify,
+	}
+	if cfg.Tunnels == nil {
+		return rest.Handler(conf)
+	}
+	conf.Tunnel = cfg.Tunnels.Dial
+	return cfg.Tunnels.Handler(rest.Handler(conf), authority, identify)
 }
 
 // gateway returns what makes a server of the gateway, for root at a socket of this machine or for bearers
@@ -148,6 +169,9 @@ func (cfg RESTConfig) listen(address string, ca *certs.Authority) (listen string
 		}
 		if ca != nil { // agents show what it has signed
 			conf.ClientCAs, conf.ClientAuth = ca.Pool(), tls.VerifyClientCertIfGiven
+		}
+		if cfg.Tunnels != nil {
+			conf.GetCertificate = cfg.Tunnels.Certificate(conf.GetCertificate)
 		}
 		conf.NextProtos = []string{"http/1.1", "h2"} // HTTP/2 is for gRPC: a client of both gets HTTP/1.1
 		return rest, func(l net.Listener) net.Listener {

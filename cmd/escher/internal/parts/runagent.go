@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -58,7 +57,7 @@ type AgentConfig struct {
 	Log      *zap.Logger
 	Progress Progress
 	// Ready is called once the node is alive, with the id of the cluster and the address of its
-	// API.
+	// API; empty if it opens no port.
 	Ready func(cluster, address string)
 }
 
@@ -74,7 +73,7 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	if err := fit(cfg.CgroupDriver); err != nil {
 		return err
 	}
-	at, err := cfg.apiListen()
+	way, err := cfg.way()
 	if err != nil {
 		return err
 	}
@@ -83,15 +82,13 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 		return types.Errorf(types.ClassOf(err), "state-dir: %w", err)
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	l, err := at.listen()
-	if err != nil {
+	if err := way.open(&cfg); err != nil {
 		return err
 	}
-	at.warn(cfg.Log, cfg.Progress)
 	p := newProcess(ctx, cfg.Log, cfg.Progress)
 	defer func() {
 		err = errors.Join(EndedBy(ctx, err), p.stack.Unwind())
-		_ = l.Close() // the server has closed it already
+		way.close()
 	}()
 	cluster, err := p.join(ctx, &cfg)
 	if err != nil {
@@ -112,7 +109,6 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 		return errors.Join(err, runtime.Close())
 	}
 	finder := cfg.finder()
-	address := cfg.address(l, at)
 	cfg.Agent.Host = cfg.host()
 	cfg.Agent.Store, cfg.Agent.Runtime, cfg.Agent.Cluster = p.store, runtime, cluster
 	cfg.Agent.Metrics, cfg.Agent.Logger = nodeagent.NewMetrics(), cfg.Log.Named("agent")
@@ -124,19 +120,18 @@ func RunAgent(ctx context.Context, cfg AgentConfig) (err error) {
 	if err := p.registry.Register(used); err != nil {
 		return err
 	}
-	err = Agent{
+	agent := Agent{
 		Usage:  usage.Config{Every: cfg.UsageEvery, Metrics: used, Devices: finder.Use},
-		Config: cfg.Agent, NodeTLS: cfg.nodeTLS(), Close: runtime.Close, Health: p.health, Metrics: p.registry, Outline: !at.local && !cfg.OpenTaskMetrics,
-		Listen: at.again(l, address),
-	}.Start(p.stack)
-	if err != nil {
+		Config: cfg.Agent, NodeTLS: cfg.nodeTLS(), Close: runtime.Close, Health: p.health, Metrics: p.registry,
+	}
+	way.serve(p.stack, &cfg, &agent)
+	if err := agent.Start(p.stack); err != nil {
 		return err
 	}
 	if err := p.awaitAlive(ctx, cfg.Agent.Node); err != nil {
 		return err
 	}
-	shown, _, _ := strings.Cut(address, "#")
-	cfg.Ready(cluster, shown)
+	cfg.Ready(cluster, way.shown())
 	return p.stack.Await(ctx, nil)
 }
 
@@ -152,6 +147,7 @@ func (p *process) join(ctx context.Context, cfg *AgentConfig) (cluster string, e
 			cfg.Etcd.Token, cfg.Etcd.TLS.GetClientCertificate = "", id.present
 			p.stack.Start("identity of the node", id.Run)
 		}
+		cfg.Join.identity = id
 	}
 	if err := p.connect(ctx, cfg.Etcd); err != nil {
 		return "", err

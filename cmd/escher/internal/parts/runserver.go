@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/api/tunnels"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
@@ -102,8 +105,13 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err != nil {
 		return err
 	}
+	held, err := tunnels.New(tunnels.Config{Store: p.store, Name: cfg.Name, Address: cfg.peer(), Log: cfg.Log.Named("tunnels")})
+	if err != nil {
+		return err
+	}
 	err = Server{
-		Store: p.store, History: history, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, Collect: cfg.Collect, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota,
+		Tunnel: held.Dial,
+		Store:  p.store, History: history, Name: cfg.Name, Version: cfg.Version, Placement: cfg.Placement, Collect: cfg.Collect, MaxPending: cfg.MaxPending, EtcdQuota: cfg.EtcdQuota,
 		Decisions: decided, Address: policylog.Address(s.Addr(), HostTowards(cfg.Etcd.Endpoints)), Token: token, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Log: cfg.Log, Health: p.health, Metrics: p.registry,
 	}.Start(p.stack)
 	if err != nil {
@@ -111,7 +119,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	}
 	etcd := cfg.Etcd
 	etcd.Limits = p.store.Limits()
-	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, CADir: cfg.APICA, Store: p.store, Etcd: &etcd, History: history, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Version: cfg.Version, Log: cfg.Log.Named("api")})
+	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, CADir: cfg.APICA, Store: p.store, Etcd: &etcd, History: history, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Tunnels: held, Version: cfg.Version, Log: cfg.Log.Named("api")})
 	if err != nil {
 		return err
 	}
@@ -127,6 +135,23 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	cfg.Log.Info("server started", zap.String("scheduler", cfg.Name), zap.String("address", s.Address()))
 	cfg.Ready(cluster, s.Address())
 	return p.stack.Await(ctx, nil)
+}
+
+// peer returns host:port at which other servers reach this one: its first address with encryption. It is empty
+// if there is none.
+func (cfg ServerConfig) peer() string {
+	for _, address := range cfg.API {
+		hostport, encrypted := strings.CutPrefix(address, "https://")
+		host, port, err := net.SplitHostPort(hostport)
+		if !encrypted || err != nil {
+			continue
+		}
+		if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
+			host = hostSeen(cfg.Etcd.Endpoints)
+		}
+		return net.JoinHostPort(host, port)
+	}
+	return ""
 }
 
 // NewHistory returns the recorder of a server, whose file is below a directory. Without the id of the

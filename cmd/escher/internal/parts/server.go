@@ -3,6 +3,7 @@ package parts
 import (
 	"context"
 	"crypto/tls"
+	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -42,6 +43,8 @@ type Server struct {
 	EtcdQuota int64
 	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
 	NodeTLS *tls.Config
+	// Tunnel connects to nodes that open no port; nil means that these are not reached.
+	Tunnel func(ctx context.Context, node string) (net.Conn, error)
 	// History records ended tasks; nil keeps no history.
 	History *accounting.Recorder
 	// Decisions gets the decisions of policies. Address is where others read them, and Token lets them;
@@ -132,7 +135,7 @@ func (s Server) rescue(stack *Stack, r *server.Rescue) {
 // keep starts the component that runs the policies of jobs without an attached application.
 func (s Server) keep(stack *Stack, store controlplane.Store, epochs *server.Epochs) {
 	beat := s.Health.Standby("policies")
-	usage := &nodeapi.Reader{Dialer: nodeapi.Dialer{Store: store, TLS: s.NodeTLS}}
+	usage := &nodeapi.Reader{Dialer: nodeapi.Dialer{Store: store, TLS: s.NodeTLS, Tunnel: s.Tunnel}}
 	keep := func(ctx context.Context, guard []controlplane.Compare) error {
 		defer beat.Stop()
 		held := make(controlplane.ReadSet)

@@ -35,9 +35,10 @@ Interrupted or killed, it leaves containers running. Started again within --ttl 
 same directory, it adopts them. Otherwise the watchdog ends them, and only then they run
 elsewhere. An agent that is cut off from etcd for that long ends its tasks itself.
 
-The node's API (docs/node-api.md) is at --listen, for clients that may read etcd: its
-address and its token are there. Without --tls-cert it listens on loopback alone, and
-escher logs, exec, cp and top work on this machine only.
+With --server the agent opens no port: escher logs, exec, cp and top reach it by servers,
+through the connection that it opens to one (docs/gateway.md). With --endpoints, or with
+--listen, the node's API (docs/node-api.md) is at a port, for clients that may read etcd.
+Without --tls-cert that is on loopback alone, and those commands work on this machine only.
 
   ESCHER_TOKEN=$(cat n1.token) escher agent --server https://10.0.0.1:7421 --cacert ca.pem --node n1
   escher agent --endpoints https://10.0.0.1:2379 --cacert ca.pem --cert agent.pem --key agent.key
@@ -48,7 +49,7 @@ const (
 	defaultStateDir = "/var/lib/escher"
 	// defaultPorts is the range that it gives to tasks.
 	defaultPorts = "20000-20999"
-	listenHelp   = "host:port for the node's API; default: port 7421, on loopback alone without --tls-cert"
+	listenHelp   = "host:port for the node's API; default: none with --server, else port 7421, on loopback alone without --tls-cert"
 )
 
 // agentFlags describe this node.
@@ -86,7 +87,7 @@ func NewAgent(f *cmdutil.Factory) *cobra.Command {
 	set.StringVar(&flags.stateDir, "state-dir", defaultStateDir, "directory for its session, logs, scratch directories and, if it runs its own, containerd")
 	set.StringVar(&flags.cfg.Listen, "listen", "", listenHelp)
 	set.BoolVar(&flags.cfg.Insecure, "insecure-listen", false, "let other machines reach the API without --tls-cert, in a trusted network")
-	set.StringVar(&flags.cfg.Advertise, "advertise", "", "host:port at which other machines reach the API; default: the address from which this machine reaches etcd")
+	set.StringVar(&flags.cfg.Advertise, "advertise", "", "host:port at which other machines reach the API, and at its host tasks; default: the address from which this machine reaches etcd")
 	set.DurationVar(&flags.cfg.UsageEvery, "usage-interval", sampled.DefaultEvery, "how often the usage of tasks and the machine is sampled while a client reads it")
 	set.BoolVar(&flags.cfg.NoTaskMetrics, "hide-task-metrics", false, "leave metrics with names of tasks out of /metrics")
 	set.BoolVar(&flags.cfg.OpenTaskMetrics, "open-task-metrics", false, "show names of tasks in /metrics, and the reasons in /readyz, to other machines without the token of the node")
@@ -172,7 +173,11 @@ func (a *agentFlags) config(f *cmdutil.Factory) (parts.AgentConfig, error) {
 	cfg.Agent.Version = cmdutil.Version()
 	cfg.Progress = f.ProgressLine
 	cfg.Ready = func(cluster, address string) {
-		fmt.Fprintf(f.Out, "ready: node %s of %s; its API is at %s\n", cfg.Agent.Node, cluster, address)
+		way := "its API is at " + address
+		if address == "" {
+			way = "it opens no port"
+		}
+		fmt.Fprintf(f.Out, "ready: node %s of %s; %s\n", cfg.Agent.Node, cluster, way)
 	}
 	return cfg, nil
 }

@@ -26,8 +26,8 @@ import (
 )
 
 const doctorHelp = `Finds problems that an agent would have on this machine, and how to fix them. It needs no
-cluster; with --endpoints it also checks the cluster and the connection to it. Give it
-the flags of the agent.
+cluster; with --endpoints it also checks the cluster and the connection to it. With
+--server it expects no port of the agent. Give it the flags of the agent.
 
 Each finding is ok, a warning or a problem. It changes nothing: a file that it writes
 below --state-dir to test the disk is removed again. The exit code is 1 if there is a
@@ -62,6 +62,9 @@ func NewNodeDoctor(f *cmdutil.Factory) *cobra.Command {
 			plan, err := flags.plan(place.Endpoints)
 			if err != nil {
 				return err
+			}
+			if place.Server != "" && flags.listen == "" {
+				plan.Listen, plan.Address, plan.Local, plan.TLSCert = "", "", false, ""
 			}
 			return diagnose(f, cmd.Context(), plan, doctor.Source{CDIDirs: flags.cdiDirs, SMI: flags.smi, Etcd: place.Address, Usage: usageOf})
 		},
