@@ -108,7 +108,7 @@ func TestNamespacesOfTasks(t *testing.T) {
 	}
 	refusal(t, (&Namespace{Requests: Requests{{"a b:slots", 1}, {"admin:s/x", 1}, {"slots", 0}}, Quotas: []Quota{{"cpu", "admin:", -1}}, Pids: -1, Budget: &Budget{Priority: &Ceiling{MaxPriority + 1}},
 		Policies: []NamespacePolicy{{"lab", true}, {":lab", false}, {"org:", false}, {"org:a/b", false}, {"org:" + strings.Repeat("x", 1000), true}}}).Validate(),
-		`policies[0]: "lab" has no namespace: write it before the name, such as org:lab`, "policies[1]: is empty", "policies[2]: is empty", "policies[3]: ", "policies[4]: ",
+		`policies[0]: "lab" is no shared policy with its namespace: write it like org:lab`, "policies[1]: is empty", "policies[2]: is empty", "policies[3]: ", "policies[4]: ",
 		"requests.a b:slots: ", "requests.admin:s/x: ", "requests.slots: 0 is not positive", "quotas[0].pool: is empty", "quotas[0].amount: -1", "pids: -1", "budget.priority: ")
 }
 

@@ -1,8 +1,6 @@
 package types
 
 import (
-	"math"
-
 	"github.com/escher-sched/escher/types/wire"
 )
 
@@ -55,21 +53,6 @@ const (
 	PerDouble  = 8
 	maxBuckets = 53*PerDouble + 1
 )
-
-// Quantile returns an amount that a part of the runs, from 0 to 1, did not exceed: at most 9 % more than
-// the smallest such amount. 0 without runs.
-func (h Histogram) Quantile(part float64) Quantity {
-	var all, sum float64
-	for _, b := range h {
-		all += float64(b.Weight)
-	}
-	for i, b := range h {
-		if sum += float64(b.Weight); sum >= part*all || i == len(h)-1 {
-			return Quantity(math.Ceil(math.Exp2(float64(b.Index) / PerDouble)))
-		}
-	}
-	return 0
-}
 
 // Validate checks the history of a name.
 func (h *History) Validate() error {

@@ -50,16 +50,6 @@ func (p *NamespacePolicy) fields(w *wire.Pass) {
 	w.Boolean(3, &p.Required)
 }
 
-// ValidateShared checks the name of a shared policy with its namespace, such as org:lab. Invalid: the
-// error begins with the field.
-func ValidateShared(field, name string) error {
-	ns, id, ok := strings.Cut(name, ":")
-	if !ok {
-		return Errorf(Invalid, "%s: %q has no namespace: write it before the name, such as org:lab", field, shorten(name))
-	}
-	return cmp.Or(ValidateName(field, ns), ValidateName(field, id))
-}
-
 // Quota makes requests of Resource draw on Pool, a cluster-wide resource.
 type Quota struct {
 	Resource ResourceID
@@ -162,7 +152,11 @@ func (n *Namespace) Validate() error {
 	within(&p, "pids", n.Pids, 0, MaxPids)
 	if p.count("policies", len(n.Policies), MaxPolicies) {
 		for i, x := range n.Policies {
-			p.add(ValidateShared(index("policies", i), x.Name))
+			if id := ResourceID(x.Name); id.Physical() || id.Scoped() {
+				p.add(Errorf(Invalid, "%s: %q is no shared policy with its namespace: write it like org:lab", index("policies", i), shorten(x.Name)))
+			} else {
+				p.add(id.validate(index("policies", i)))
+			}
 		}
 	}
 	if b := n.Budget; b != nil {

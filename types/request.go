@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sort"
-	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/types/wire"
@@ -68,20 +67,6 @@ func (r Requests) Get(name string) Quantity {
 		return 0
 	}
 	return r[i].Amount
-}
-
-// Reserved reports whether all that is requested of a node comes from reservations.
-func (r Requests) Reserved() bool {
-	any := false
-	for _, x := range r {
-		switch scoped := strings.Contains(x.Name, "@"); {
-		case scoped:
-			any = true
-		case IsPhysical(x.Name) && !ResourceID(x.Name).IsPlacement():
-			return false
-		}
-	}
-	return any
 }
 
 // Plus returns the concatenation of r and s: the sum of both for each resource. It is the AND of

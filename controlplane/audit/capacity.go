@@ -3,6 +3,7 @@ package audit
 import (
 	"strings"
 
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -125,7 +126,7 @@ func (s *state) needs(ns string, requests types.Requests, m moment) map[types.Re
 	if c == nil || !m.knows(c.Mod) {
 		return out
 	}
-	if !requests.Reserved() {
+	if !quotas.Reserved(requests) {
 		for _, r := range c.V.Requests {
 			want(types.Resolve(ns, r.Name), r.Amount)
 		}

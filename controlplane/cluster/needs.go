@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -36,7 +37,7 @@ func (v *View) BundleNeeds(ns string, requests types.Requests, devices ...types.
 		out = append(out, Need{ID: types.Resolve(ns, r.Name), Amount: r.Amount})
 	}
 	if c := v.Namespaces[ns]; c != nil {
-		if len(c.V.Requests) > 0 && !requests.Reserved() {
+		if len(c.V.Requests) > 0 && !quotas.Reserved(requests) {
 			for _, r := range c.V.Requests {
 				out = append(out, Need{ID: types.Resolve(ns, r.Name), Amount: r.Amount})
 			}

@@ -137,3 +137,18 @@ func Weight(h types.Histogram) float64 {
 	}
 	return all / types.WholeRun
 }
+
+// Quantile returns an amount that a part of the runs, from 0 to 1, did not exceed: at most 9 % more than
+// the smallest such amount. 0 without runs.
+func Quantile(h types.Histogram, part float64) types.Quantity {
+	var all, sum float64
+	for _, b := range h {
+		all += float64(b.Weight)
+	}
+	for i, b := range h {
+		if sum += float64(b.Weight); sum >= part*all || i == len(h)-1 {
+			return types.Quantity(math.Ceil(math.Exp2(float64(b.Index) / types.PerDouble)))
+		}
+	}
+	return 0
+}

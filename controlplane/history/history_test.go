@@ -13,7 +13,7 @@ func TestHistogram(t *testing.T) {
 	for _, amount := range []types.Quantity{1, 2, 3, 999, 1000, 1 << 30, 1<<30 + 1, 700 << 30, types.MaxQuantity} {
 		var h types.Histogram
 		add(&h, amount, types.WholeRun)
-		if got := h.Quantile(0.5); got < amount || float64(got) > 1.091*float64(amount)+1 {
+		if got := Quantile(h, 0.5); got < amount || float64(got) > 1.091*float64(amount)+1 {
 			t.Errorf("one run of %d: %d", amount, got)
 		}
 	}
@@ -22,12 +22,12 @@ func TestHistogram(t *testing.T) {
 		add(&h, types.Quantity(1000+10*i), types.WholeRun)
 	}
 	for part, most := range map[float64]types.Quantity{0: 1000, 0.5: 1500, 0.95: 1950, 1: 1990} {
-		if got := h.Quantile(part); got < most || float64(got) > 1.091*float64(most) {
+		if got := Quantile(h, part); got < most || float64(got) > 1.091*float64(most) {
 			t.Errorf("quantile %g: %d, want about %d", part, got, most)
 		}
 	}
-	if Weight(h) != 100 || types.Histogram(nil).Quantile(1) != 0 {
-		t.Errorf("weight %g of 100 runs, quantile %d of none", Weight(h), types.Histogram(nil).Quantile(1))
+	if Weight(h) != 100 || Quantile(types.Histogram(nil), 1) != 0 {
+		t.Errorf("weight %g of 100 runs, quantile %d of none", Weight(h), Quantile(types.Histogram(nil), 1))
 	}
 }
 
@@ -42,12 +42,12 @@ func TestForgets(t *testing.T) {
 	Add(&h, []Run{run(day, 1), run(8*day, 4)}, 7)
 	Add(&late, []Run{run(8*day, 4), run(day, 1)}, 5)
 	for name, x := range map[string]*types.History{"in order": &h, "late": &late} {
-		if x.Runs != 2 || x.Last != 8*day || Weight(x.Memory) != 1.5 || x.Memory[0].Weight != types.WholeRun/2 || x.Length.Quantile(1) < 60_000 {
+		if x.Runs != 2 || x.Last != 8*day || Weight(x.Memory) != 1.5 || x.Memory[0].Weight != types.WholeRun/2 || Quantile(x.Length, 1) < 60_000 {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}
 	Add(&h, []Run{run(200*day, 2)}, 3)
-	if got := h.Memory.Quantile(0); h.Through != 7 || len(h.Memory) != 1 || got < 2<<30 {
+	if got := Quantile(h.Memory, 0); h.Through != 7 || len(h.Memory) != 1 || got < 2<<30 {
 		t.Errorf("half a year later: through %d, %v", h.Through, h.Memory)
 	}
 }

@@ -174,7 +174,7 @@ func notBlank(field, text string) error { return notEmpty(field, strings.Trim(te
 // validateSharedPolicy checks a name, which may have a namespace.
 func validateSharedPolicy(field, text string) error {
 	if strings.Contains(text, ":") {
-		return types.ValidateShared(field, text)
+		return ValidateShared(field, text)
 	}
 	return types.ValidateName(field, text)
 }

@@ -1,8 +1,10 @@
 package manifest
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/types"
@@ -31,11 +33,21 @@ const (
 // Choices returns the parts.
 func (Part) Choices() []string { return []string{string(PartAllowed), string(PartRequired)} }
 
+// ValidateShared checks the name of a shared policy with its namespace, such as org:lab. Invalid: the
+// error begins with the field.
+func ValidateShared(field, name string) error {
+	ns, id, ok := strings.Cut(name, ":")
+	if !ok {
+		return types.Errorf(types.Invalid, "%s: %q has no namespace: write it before the name, such as org:lab", field, types.Cut(name, types.MaxName))
+	}
+	return cmp.Or(types.ValidateName(field, ns), types.ValidateName(field, id))
+}
+
 // NewPolicies returns the stored form of parts by policy. Invalid: one is no part.
 func NewPolicies(parts map[string]Part) (out []types.NamespacePolicy, err error) {
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		part := parts[name]
-		if err := types.ValidateShared("policies."+types.Cut(name, types.MaxName), name); err != nil {
+		if err := ValidateShared("policies."+types.Cut(name, types.MaxName), name); err != nil {
 			return nil, err
 		}
 		if !slices.Contains(part.Choices(), string(part)) {

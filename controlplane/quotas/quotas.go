@@ -129,3 +129,18 @@ func setPool(ctx context.Context, c *controlplane.Client, q types.Quota, opts co
 	_, err = pools.SetResource(ctx, strings.TrimPrefix(string(q.Pool), Namespace+":"), q.Amount, controlplane.InCluster(), opts)
 	return err
 }
+
+// Reserved reports whether all that is requested of a node comes from reservations: it counted when they were
+// granted.
+func Reserved(r types.Requests) bool {
+	any := false
+	for _, x := range r {
+		switch scoped := strings.Contains(x.Name, "@"); {
+		case scoped:
+			any = true
+		case types.IsPhysical(x.Name) && !types.ResourceID(x.Name).IsPlacement():
+			return false
+		}
+	}
+	return any
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/history"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -54,7 +55,7 @@ func estimated(h *types.History, id types.ResourceID, part, margin string, runs 
 	}
 	q, _ := quantile("", part)
 	added, _ := percent(margin)
-	return max(least, more(used.Quantile(q), 1+added))
+	return max(least, more(history.Quantile(used, q), 1+added))
 }
 
 // quantile parses p0 to p100.

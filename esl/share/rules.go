@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/quotas"
 	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/types"
@@ -24,7 +25,7 @@ type rules struct{ store controlplane.Store }
 // draws returns nil if requests of a namespace draw on each share on which all of its tasks draw, as much as
 // they request of their node. What draws on a reservation alone does so already. Denied: they do not.
 func (r rules) draws(ctx context.Context, ns string, requests types.Requests) error {
-	if requests.Reserved() {
+	if quotas.Reserved(requests) {
 		return nil
 	}
 	n, err := r.settings(ctx, ns)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/history"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
@@ -81,7 +82,7 @@ func longestRun(s *esl.State, w taskset.Wish) (longest time.Duration) {
 // usualRun returns the median of the past runs of a task; 0 if there are none.
 func usualRun(s *esl.State, t *cluster.Task) time.Duration {
 	if h := s.History(t); h != nil {
-		return time.Duration(h.Length.Quantile(0.5)) * time.Millisecond
+		return time.Duration(history.Quantile(h.Length, 0.5)) * time.Millisecond
 	}
 	return 0
 }

@@ -138,7 +138,7 @@ func (n *namespaceFlags) applyPolicies(ns *types.Namespace) (err error) {
 		if !ok {
 			return types.Errorf(types.Invalid, "policy: %q is not namespace:name=allowed, nor =required: write it like org:lab=required", text)
 		}
-		if err := types.ValidateShared("policy", name); err != nil {
+		if err := manifest.ValidateShared("policy", name); err != nil {
 			return err
 		}
 		parts[name] = manifest.Part(part)
