@@ -139,6 +139,7 @@ type Gateway struct {
 	mu sync.Mutex
 	// tasks says when a task of a namespace was last seen bound to a node.
 	tasks map[[2]string]time.Time
+	named named
 }
 
 // New returns a server of gRPC that serves a gateway. The caller serves its listeners, and stops it.
@@ -152,7 +153,7 @@ func New(cfg Config) *grpc.Server {
 	for _, a := range writers.Table() {
 		g.base.table[a.Kind] = a
 	}
-	g.base.bound = g.bound
+	g.base.bound, g.base.namedBy = g.bound, g.namedBy
 	s := grpc.NewServer(
 		grpc.InTapHandle(g.tap), grpc.WaitForHandlers(true),
 		grpc.UnaryInterceptor(g.unary), grpc.StreamInterceptor(g.stream),

@@ -15,6 +15,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/gang"
+	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/scheduler"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
@@ -106,6 +107,49 @@ func TestPolicies(t *testing.T) {
 			return err != nil || !controlplane.Read(kv, &s) || s.Phase != types.Bound
 		})
 	})
+}
+
+// TestShareOfAnotherNamespace: the program of a member submits jobs to a namespace each of whose jobs takes part
+// in a fair-share of another namespace, of which it reads nothing else. The share is that of the member.
+func TestShareOfAnotherNamespace(t *testing.T) {
+	w := start(t, nil)
+	w.grant("alice", types.Right{Subjects: []string{"user:alice"}, Role: rights.Member, Namespaces: []string{"a"}})
+	w.grant("bob", types.Right{Subjects: []string{"user:bob"}, Role: rights.Member, Namespaces: []string{"b"}})
+	lab, err := esl.Stored(share.FairShare{Of: map[string]share.Team{"a": {Anyone: 1}}, Over: []string{"cpu"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(map[string]types.Message{
+		controlplane.NodeKey("n1"):              &types.Node{Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 4000})},
+		controlplane.NamespaceKey("a"):          &types.Namespace{Policies: []types.NamespacePolicy{{Name: "org:lab", Required: true}}},
+		controlplane.PoliciesKey("org", "lab"):  &types.Policies{Policies: []types.Policy{lab}},
+		controlplane.PoliciesKey("org", "else"): &types.Policies{Policies: []types.Policy{lab}},
+	})
+	alice, _ := w.as("user:alice")
+	bob, _ := w.as("user:bob")
+	for name, c := range map[string]struct {
+		store  controlplane.Store
+		policy string
+		denied bool
+	}{"alice": {alice, "lab", false}, "another policy": {alice, "else", true}, "bob": {bob, "lab", true}} {
+		if kv, err := controlplane.Get(t.Context(), c.store, controlplane.PoliciesKey("org", c.policy)); types.Is(err, types.Denied) != c.denied || !c.denied && kv.ModRevision == 0 {
+			t.Errorf("%s: %v, %v", name, kv, err)
+		}
+	}
+	client := w.program("user:alice", "a")
+	task := escher.Task{Name: "t", Requests: escher.MustRequests(map[string]string{"cpu": "1"}), Spec: escher.Spec{Image: "busybox"}}
+	if _, err := client.Submit(t.Context(), escher.Job{Name: "j", Tasks: escher.Copies(2, task)}, esl.Use{Name: "org:lab", As: "a/bob"}); !types.Is(err, types.Denied) {
+		t.Errorf("the share of bob: %v", err)
+	}
+	job, err := client.Submit(t.Context(), escher.Job{Name: "j", Tasks: escher.Copies(2, task)}, esl.Use{Name: "org:lab", As: "a/alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := controlplane.Get(t.Context(), w.direct, controlplane.TaskKey("a", job.Tasks[0]))
+	var is types.Task
+	if err != nil || !controlplane.Read(kv, &is) || is.User != "alice" || is.Requests.Get("org.lab.fair-share.a.alice.cpu") != 1000 {
+		t.Errorf("%+v, %v", is, err)
+	}
 }
 
 // TestApplication: a member of a namespace does all that an application does, through the gateway.

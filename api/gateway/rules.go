@@ -38,6 +38,8 @@ type user struct {
 	// bound reports whether a task of a namespace is bound to the node. Its agent then acts for the
 	// applications of the namespace, by the sockets of the tasks.
 	bound func(ctx context.Context, node, ns string) (bool, error)
+	// namedBy returns the namespaces whose settings name a shared policy of another one; nil finds none.
+	namedBy func(ctx context.Context, policy string) ([]string, error)
 	// reading and writing are the needs for keys of each kind, and table has the roles that write them.
 	reading, writing map[controlplane.Kind]rights.Need
 	table            map[controlplane.Kind]writers.Access
@@ -45,7 +47,15 @@ type user struct {
 
 // reads returns nil if the user may read a key. Denied: it may not.
 func (u user) reads(ctx context.Context, k controlplane.Key) error {
-	return u.sees(ctx, k.Kind, k.Namespace, k.Node, k.String())
+	denied := u.sees(ctx, k.Kind, k.Namespace, k.Node, k.String())
+	if !types.Is(denied, types.Denied) {
+		return denied
+	}
+	takesPart, err := u.takesPart(ctx, k)
+	if takesPart || err != nil {
+		return err
+	}
+	return denied
 }
 
 // sees returns nil if the user may read the keys of a kind in a namespace, or of a node; empty means all.

@@ -60,7 +60,7 @@ func users() map[string]user {
 	agent := holding("node:n1", nil)
 	agent.node = "n1"
 	agent.bound = func(_ context.Context, node, ns string) (bool, error) { return node == "n1" && ns == "a", nil }
-	return map[string]user{
+	all := map[string]user{
 		"viewer of a":   holding("user:v", map[string][]rights.Need{"a": of(rights.Viewer)}),
 		"member of a":   holding("user:m", map[string][]rights.Need{"a": of(rights.Member)}),
 		"member of all": holding("user:mm", map[string][]rights.Need{"": of(rights.Member)}),
@@ -71,6 +71,13 @@ func users() map[string]user {
 		"agent of n1":   agent,
 		"nobody":        holding("user:n", nil),
 	}
+	for name, u := range all {
+		u.namedBy = func(_ context.Context, policy string) ([]string, error) {
+			return map[string][]string{"b:named": {"c", "a"}, "b:elsewhere": {"c"}}[policy], nil
+		}
+		all[name] = u
+	}
+	return all
 }
 
 // everyone lists them.
@@ -127,6 +134,8 @@ func keyRights() map[string][3][]string {
 		controlplane.ReservationKey("b", "r"):       {everywhere, writeB, writeB},
 		controlplane.PoliciesKey("a", "p"):          {inA, writeA, writeA},
 		controlplane.PoliciesKey("b", "p"):          {everywhere, writeB, writeB},
+		controlplane.PoliciesKey("b", "named"):      {with(everywhere, "admin of a", "agent of n1", "member of a"), writeB, writeB},
+		controlplane.PoliciesKey("b", "elsewhere"):  {everywhere, writeB, writeB},
 		controlplane.GrantKey("a", "r"):             {inA, schedulers, schedulers},
 		controlplane.GrantKey("b", "r"):             {everywhere, schedulers, schedulers},
 		controlplane.AllocatedKey("n1"):             {all, schedulers, with(nodes, "scheduler")},
