@@ -17,7 +17,7 @@ type Task struct {
 	OnDisconnect types.OnDisconnect `json:"onDisconnect,omitempty" desc:"when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on"`
 	MaxRun       types.Duration     `json:"maxRun,omitempty" desc:"how long an attempt may run; without limit if it is left out" zero:"is not a duration: give one above zero, or leave it out for no limit"`
 	Retries      int                `json:"retries,omitempty" desc:"how many more attempts follow failed ones, on any node, after a wait of 1s that doubles up to 5m" min:"0"`
-	Deadline     types.Deadline     `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
+	Deadline     Deadline           `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
 	Session      string             `json:"session,omitempty" desc:"the session it is stopped with" is:"name"`
 	Accumulate   bool               `json:"accumulate,omitempty" desc:"collects free capacity piecemeal on one node, once it has waited"`
 }

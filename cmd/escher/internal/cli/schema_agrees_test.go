@@ -36,7 +36,7 @@ func inFull(name string, kind manifest.PolicyKind) object {
 		switch of := v.Field(i).Interface().(type) {
 		case interface{ Choices() []string }:
 			out[parameter] = of.Choices()[1]
-		case types.Duration, types.Wait:
+		case types.Duration, manifest.Wait:
 			out[parameter] = "1m"
 		case int, float64:
 			out[parameter] = 2

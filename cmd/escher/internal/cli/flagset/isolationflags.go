@@ -73,15 +73,15 @@ func (i *IsolationFlags) memory(out *types.Spec) error {
 		out.MemoryLimit, errs = types.Quantity(size), append(errs, err)
 	}
 	if i.shm != "" {
-		size, err := types.ParseShm(i.shm)
+		size, err := parseShm(i.shm)
 		out.Shm, errs = size, append(errs, err)
 	}
 	for _, text := range i.tmpfs {
-		f, err := types.ParseTmpfs(text)
+		f, err := parseTmpfs(text)
 		out.Tmpfs, errs = append(out.Tmpfs, f), append(errs, err)
 	}
 	for _, text := range i.ulimits {
-		u, err := types.ParseUlimit(text)
+		u, err := parseUlimit(text)
 		out.Ulimits, errs = append(out.Ulimits, u), append(errs, err)
 	}
 	slices.SortStableFunc(out.Ulimits, func(a, b types.Ulimit) int { return strings.Compare(a.Name, b.Name) })
@@ -92,7 +92,7 @@ func parseCapabilities(field string, texts []string) ([]string, error) {
 	var names []string
 	var errs []error
 	for _, text := range texts {
-		name, err := types.ParseCapability(field, text)
+		name, err := parseCapability(field, text)
 		names, errs = append(names, name), append(errs, err)
 	}
 	return names, errors.Join(errs...)
