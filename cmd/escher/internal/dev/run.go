@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/controlplane/accounting"
@@ -74,6 +75,8 @@ type running struct {
 	decisions *decisions.Log
 	// history is that of ended tasks; nil means none.
 	history *accounting.Recorder
+	// secrets seal and open secrets.
+	secrets *secrets.Keys
 	// pulls are those of all nodes.
 	pulls containerd.Pulls
 	// runtimes are those of the nodes.

@@ -18,6 +18,7 @@ import (
 	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/api/gateway"
 	"github.com/escher-sched/escher/api/rest"
+	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane"
@@ -45,6 +46,8 @@ type RESTConfig struct {
 	Etcd *etcdstore.Config
 	// History answers questions about ended tasks; nil means that there is none.
 	History *accounting.Recorder
+	// Secrets seal and open secrets; nil means that this server has no key for them.
+	Secrets *secrets.Keys
 	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
 	NodeTLS *tls.Config
 	Version string
@@ -82,7 +85,7 @@ func StartREST(stack *Stack, cfg RESTConfig) error {
 			stack.Start("access to the api", authority.Run)
 			started = true
 		}
-		h := rest.Handler(rest.Config{Store: cfg.Store, History: cfg.History, NodeTLS: cfg.NodeTLS, CA: ca, Used: server.Used, Now: time.Now, Version: cfg.Version, Voice: howto.Say, Log: cfg.Log, Authority: authority, Identify: identify})
+		h := rest.Handler(rest.Config{Store: cfg.Store, History: cfg.History, NodeTLS: cfg.NodeTLS, CA: ca, Secrets: cfg.Secrets, Used: server.Used, Now: time.Now, Version: cfg.Version, Voice: howto.Say, Log: cfg.Log, Authority: authority, Identify: identify})
 		s, err := ops.NewServer("api", listen, h, guard, cfg.Log)
 		if err != nil {
 			return err

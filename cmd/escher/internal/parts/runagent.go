@@ -152,6 +152,7 @@ func (p *process) join(ctx context.Context, cfg *AgentConfig) (cluster string, e
 			cfg.Etcd.Token, cfg.Etcd.TLS.GetClientCertificate = "", id.present
 			p.stack.Start("identity of the node", id.Run)
 		}
+		cfg.Agent.Secrets = cfg.Join.secrets(id)
 	}
 	if err := p.connect(ctx, cfg.Etcd); err != nil {
 		return "", err

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/permits"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -108,11 +108,11 @@ type PermissionFlags struct {
 func (p *PermissionFlags) Add(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.privileged, "allow-privileged", false, "let tasks be privileged, which makes them root of this machine")
 	flags.StringArrayVar(&p.caps, "allow-cap", nil, "capability that tasks may add, such as NET_ADMIN; repeat for several")
-	flags.IntVar(&p.pids, "max-pids", nodeagent.DefaultMaxPids, "most processes and threads a task may ask for")
+	flags.IntVar(&p.pids, "max-pids", permits.DefaultMaxPids, "most processes and threads a task may ask for")
 }
 
 // Permissions returns the permissions of the flags.
-func (p *PermissionFlags) Permissions() (nodeagent.Permissions, error) {
+func (p *PermissionFlags) Permissions() (permits.Permissions, error) {
 	caps, err := parseCapabilities("allow-cap", p.caps)
-	return nodeagent.Permissions{Privileged: p.privileged, Capabilities: caps, MaxPids: p.pids}, err
+	return permits.Permissions{Privileged: p.privileged, Capabilities: caps, MaxPids: p.pids}, err
 }
