@@ -76,6 +76,8 @@ const (
 	Rights Kind = "rights"
 	// Credentials: /escher/credentials/<id> → types.Credential. Administrator.
 	Credentials Kind = "credentials"
+	// Secrets: /escher/secrets/<ns>/<name> → types.Secret. Server.
+	Secrets Kind = "secrets"
 	// Schedulers: /escher/schedulers/<name> → types.Leader, on a lease.
 	// Scheduler.
 	Schedulers Kind = "schedulers"
@@ -214,6 +216,9 @@ func RightKey(name string) string { return join(Rights, name) }
 // CredentialKey is the key of a credential.
 func CredentialKey(id string) string { return join(Credentials, id) }
 
+// SecretKey is the key of a secret.
+func SecretKey(ns, name string) string { return join(Secrets, ns, name) }
+
 // SchedulerKey is the key of a live scheduler.
 func SchedulerKey(name string) string { return join(Schedulers, name) }
 
@@ -287,7 +292,7 @@ func (k Key) fill(seg [4]string, n int) (Key, bool) {
 	case Schedulers, Leaders, System, Rights, Credentials:
 		k.ID = seg[0]
 		return k, n == 1
-	case Sessions, Specs, Tasks, Jobs, Reservations, Policies, Grants, Statuses, Histories:
+	case Sessions, Specs, Tasks, Jobs, Reservations, Policies, Grants, Statuses, Histories, Secrets:
 		k.Namespace, k.ID = seg[0], seg[1]
 		return k, n == 2
 	case Resources:

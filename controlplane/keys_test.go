@@ -48,6 +48,7 @@ func built(node, ns, id, name string, attempt int) map[string]controlplane.Key {
 		controlplane.ProvidedKey(ns, name, node):              {Kind: controlplane.Provided, Namespace: ns, Name: name, Node: node},
 		controlplane.StatusKey(ns, id):                        {Kind: controlplane.Statuses, Namespace: ns, ID: id},
 		controlplane.HistoryKey(ns, name):                     {Kind: controlplane.Histories, Namespace: ns, ID: name},
+		controlplane.SecretKey(ns, name):                      {Kind: controlplane.Secrets, Namespace: ns, ID: name},
 		controlplane.SchedulerKey(id):                         {Kind: controlplane.Schedulers, ID: id},
 		controlplane.LeaderKey(id):                            {Kind: controlplane.Leaders, ID: id},
 		controlplane.AdmissionKey():                           {Kind: controlplane.System, ID: "admission"},
@@ -118,8 +119,8 @@ func TestWritersTableHasEveryKindOnce(t *testing.T) {
 			t.Errorf("%s is there %d times", k.Kind, seen[k.Kind])
 		}
 	}
-	if len(seen) != 26 {
-		t.Errorf("there are %d kinds, and 26 in docs/keyspace.md", len(seen))
+	if len(seen) != 27 {
+		t.Errorf("there are %d kinds, and 27 in docs/keyspace.md", len(seen))
 	}
 }
 

@@ -25,7 +25,7 @@ func (w *world) plantJunk() []string {
 	for _, ns := range []string{"team", "other"} {
 		for _, k := range []controlplane.Key{
 			{Kind: controlplane.Nodes, Node: "junk"}, {Kind: controlplane.Devices, Node: "junk"}, {Kind: controlplane.Alive, Node: "junk"},
-			{Kind: controlplane.Rights, ID: "junk"}, {Kind: controlplane.Credentials, ID: "junk"},
+			{Kind: controlplane.Rights, ID: "junk"}, {Kind: controlplane.Credentials, ID: "junk"}, {Kind: controlplane.Secrets, Namespace: ns, ID: "junk"},
 			{Kind: controlplane.Tokens, Node: "junk"}, {Kind: controlplane.Admissions, Namespace: "junk"},
 			{Kind: controlplane.Cordons, Node: "junk"}, {Kind: controlplane.Namespaces, Namespace: "junk"},
 			{Kind: controlplane.Resources, Namespace: ns, Name: "junk", Where: "n1"}, {Kind: controlplane.Resources, Namespace: ns, Name: "junk2", Where: "*"},

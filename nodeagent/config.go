@@ -12,6 +12,8 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/fence/watchdog"
+	"github.com/escher-sched/escher/nodeagent/permits"
+	"github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -54,7 +56,7 @@ type Config struct {
 	// AllowMounts are the paths of this machine that tasks may mount. Empty means none.
 	AllowMounts []AllowedMount
 	// Permissions are the dangerous settings that tasks may request here.
-	Permissions Permissions
+	Permissions permits.Permissions
 	// Ports is the range of ports allocated to tasks that request ports; the zero value means none.
 	// Capacity must not contain them as well.
 	Ports PortRange
@@ -78,6 +80,9 @@ type Config struct {
 	// FetchWorkdir brings the image of a workdir from another node to Runtime; nil means it cannot
 	// be brought. NotFound: no node has it.
 	FetchWorkdir func(ctx context.Context, image string) error
+	// Secrets returns the values of the secrets that an attempt names, from a server; nil means that this
+	// agent reaches none. NotFound: one of them is missing.
+	Secrets func(ctx context.Context, a Attempt) (secrets.Values, error)
 	// Dial connects to the ports of health checks; nil means the machine's dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -173,7 +178,7 @@ func (c Config) Validate() error {
 	if c.LogRetention < 0 || c.LogBytes < 0 {
 		errs = append(errs, fmt.Errorf("logs: to keep them for %s, or %d bytes of them, is not possible: give more than 0", c.LogRetention, c.LogBytes))
 	}
-	errs = append(errs, c.validateDirs(), c.validateMounts(), c.validatePorts(), c.validatePermissions())
+	errs = append(errs, c.validateDirs(), c.validateMounts(), c.validatePorts(), c.Permissions.Validate(c.Capacity))
 	if err := errors.Join(errs...); err != nil {
 		return types.Errorf(types.Invalid, "configure the agent of node %q: %w", c.Node, err)
 	}

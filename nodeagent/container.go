@@ -52,7 +52,7 @@ func (c *Config) socketDir(id string) string {
 // container returns the container of a bound attempt, and makes its scratch directories. Invalid:
 // the node can never run it like this. Unavailable: it cannot now.
 func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.Spec) (Container, error) {
-	if err := c.Permissions.check(c.Node, spec); err != nil {
+	if err := c.Permissions.Check(c.Node, spec); err != nil {
 		return Container{}, err
 	}
 	if err := spec.RunsOn(a.Number); err != nil {
@@ -83,7 +83,7 @@ func (c *Config) container(id string, a Attempt, b *types.Binding, spec *types.S
 		MilliCPU:    int64(b.Amount(types.CPU)),
 		MemoryBytes: int64(memory), KillFirst: requested == 0,
 		ShmBytes: int64(cmp.Or(spec.Shm, types.MemoryShare(memory))), Ulimits: spec.Ulimits,
-		CPULimit: spec.CPULimit, Pids: c.Permissions.pids(spec), CapAdd: spec.CapAdd, CapDrop: spec.CapDrop,
+		CPULimit: spec.CPULimit, Pids: c.Permissions.Pids(spec), CapAdd: spec.CapAdd, CapDrop: spec.CapDrop,
 		Privileged: spec.Privileged, ReadOnlyRoot: spec.ReadOnlyRoot,
 		Stdin: spec.Stdin, TTY: spec.TTY,
 		Devices: devicesOf(b),

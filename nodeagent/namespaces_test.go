@@ -8,6 +8,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/permits"
 	"github.com/escher-sched/escher/nodeagent/runtime/simruntime"
 	"github.com/escher-sched/escher/types"
 )
@@ -42,7 +43,7 @@ func TestPidsOfANamespace(t *testing.T) {
 		b.pass(11 * time.Second)
 		b.bind("third")
 		b.pass(time.Second)
-		want := []int64{nodeagent.DefaultPids, 100, nodeagent.DefaultMaxPids}
+		want := []int64{permits.DefaultPids, 100, permits.DefaultMaxPids}
 		if len(rt.pids) != len(want) {
 			t.Fatalf("they may have %v, want %v", rt.pids, want)
 		}

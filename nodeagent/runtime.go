@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -232,6 +233,9 @@ type Container struct {
 	Devices []string
 	// Mounts are host paths and file systems in memory to mount, in order.
 	Mounts []Mount
+	// Secrets are files in some of the file systems in memory when the process starts, for its user alone.
+	// They are kept nowhere else.
+	Secrets []secrets.Dir
 	// ShmBytes is the size of its shared memory; 0 means the runtime's default.
 	ShmBytes int64
 	// Ulimits are limits of its processes; those of the runtime apply to the rest.

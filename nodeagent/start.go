@@ -10,7 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/controlplane/supervise"
+	"github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/action"
 )
 
 // begin starts the container in the background. Before, it builds the container, stores what
@@ -54,7 +56,7 @@ func (t *task) container(ctx context.Context) (*Container, error) {
 		return nil, err
 	}
 	if set := a.spaces.get(ctx, t.attempt.Namespace); set != nil && spec.Pids == 0 {
-		c.Pids = a.cfg.Permissions.usual(set.Pids)
+		c.Pids = a.cfg.Permissions.Usual(set.Pids)
 	}
 	read, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -115,6 +117,9 @@ func (t *task) startInTurn(ctx context.Context, c Container) (started Started, e
 			return started, err
 		}
 	}
+	if err := t.addSecrets(ctx, &c); err != nil {
+		return started, err
+	}
 	if err := a.starts.Acquire(ctx, 1); err != nil {
 		return started, err
 	}
@@ -127,6 +132,32 @@ func (t *task) startInTurn(ctx context.Context, c Container) (started Started, e
 		return err
 	})
 	return started, err
+}
+
+// addSecrets adds the values of the secrets of the task to its container. Only the container has them.
+func (t *task) addSecrets(ctx context.Context, c *Container) error {
+	t.a.mu.Lock()
+	spec := t.spec
+	t.a.mu.Unlock()
+	if spec == nil || len(spec.Secrets) == 0 {
+		return nil
+	}
+	if t.a.cfg.Secrets == nil {
+		return types.Errorf(types.Invalid, "get the secrets of the task: the agent of node %s reaches etcd without a server, and only servers open secrets: %s %s", t.attempt.Node, action.StartAgentWith.Of(), action.AgentServer.Of())
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	values, err := t.a.cfg.Secrets(ctx, t.attempt)
+	if err != nil {
+		return err
+	}
+	env, dirs, err := secrets.Give(spec.Secrets, values)
+	c.Env, c.Mounts, c.Secrets = slices.Concat(c.Env, env), slices.Clone(c.Mounts), dirs
+	for _, d := range dirs {
+		c.Mounts = append(c.Mounts, Mount{Target: d.Target, TmpfsBytes: secrets.DirBytes})
+	}
+	slices.SortStableFunc(c.Mounts, func(x, y Mount) int { return cmp.Compare(depth(x.Target), depth(y.Target)) })
+	return err
 }
 
 // started records the outcome of a start.

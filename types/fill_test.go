@@ -14,7 +14,7 @@ func messages() map[string]Message {
 		"Task": &Task{}, "Job": &Job{}, "Reservation": &Reservation{}, "Grant": &Grant{},
 		"Allocated": &Allocated{}, "Binding": &Binding{}, "Report": &Report{}, "Provided": &Provided{},
 		"Status": &Status{}, "Leader": &Leader{}, "Cluster": &Cluster{}, "Epoch": &Epoch{}, "Progress": &Progress{}, "Admission": &Admission{},
-		"Policies": &Policies{}, "Token": &Token{}, "History": &History{}, "Right": &Right{}, "Credential": &Credential{},
+		"Policies": &Policies{}, "Token": &Token{}, "History": &History{}, "Right": &Right{}, "Credential": &Credential{}, "Secret": &Secret{},
 	}
 }
 

@@ -1,12 +1,10 @@
 package types
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestChoicesAndTheirTexts checks that each value of an enumeration is parsed as it is written, that
@@ -41,40 +39,6 @@ func TestChoicesAndTheirTexts(t *testing.T) {
 	for h, want := range map[Health]bool{"": true, Healthy: true, HealthStarting: false, Unhealthy: false} {
 		if h.Usable() != want {
 			t.Errorf("health %q: usable %t", h, h.Usable())
-		}
-	}
-}
-
-// TestTimesAndAmountsAsJSON checks that a written 0s differs from a wait that was left out.
-func TestTimesAndAmountsAsJSON(t *testing.T) {
-	var v struct {
-		D Duration
-		W Wait
-		A Amount
-	}
-	for text, want := range map[string]string{
-		`{}`:                                   "0s 1m0s ",
-		`{"D": "1h2m", "W": "3s", "A": "4Gi"}`: "1h2m0s 3s 4Gi",
-		`{"D": "-1s", "W": "0s", "A": 0.50}`:   "-1s 0s 0.50",
-		`{"W": "-1s", "A": 1e3}`:               "0s 0s 1e3",
-	} {
-		v.D, v.W, v.A = 0, 0, ""
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
-		if got := fmt.Sprint(time.Duration(v.D), " ", v.W.Or(time.Minute), " ", v.A); got != want {
-			t.Errorf("%s: got %q, want %q", text, got, want)
-		}
-	}
-	for text, says := range map[string]string{
-		`{"D": 5}`: "5 is not a duration: write it as text with a unit", `{"D": "5"}`: `"5" is not a duration`, `{"W": 5}`: "5 is not a duration", `{"W": "soon"}`: `"soon" is not`,
-		`{"A": true}`: "true is not an amount", `{"A": [1]}`: "[1] is not an amount",
-	} {
-		refusal(t, json.Unmarshal([]byte(text), &v), says)
-	}
-	for w, want := range map[Wait]string{AtOnce: `"0s"`, 0: `"0s"`, Wait(90 * time.Second): `"1m30s"`} {
-		if text, err := json.Marshal(w); err != nil || string(text) != want {
-			t.Errorf("%d is %s, %v", w, text, err)
 		}
 	}
 }

@@ -126,20 +126,6 @@ func Ulimits() []string {
 // MaxOpenFiles is the largest number of open files that a Linux can be set to.
 const MaxOpenFiles = 1 << 30
 
-// ParseUlimit reads NAME=SOFT[:HARD].
-func ParseUlimit(text string) (Ulimit, error) {
-	name, values, found := strings.Cut(text, "=")
-	if !found {
-		return Ulimit{}, Errorf(Invalid, "ulimit: %q has no limit: write NAME=SOFT or NAME=SOFT:HARD, such as memlock=-1", shorten(text))
-	}
-	soft, hard, err := ParseLimits(values)
-	if err != nil {
-		return Ulimit{}, Errorf(Invalid, "ulimit: %s: %w", shorten(name), err)
-	}
-	u := Ulimit{Name: name, Soft: soft, Hard: hard}
-	return u, u.validate("ulimit")
-}
-
 // ParseLimits reads SOFT[:HARD]; without HARD both are the same.
 func ParseLimits(text string) (soft, hard int64, err error) {
 	first, second, two := strings.Cut(text, ":")
@@ -169,7 +155,8 @@ func (u *Ulimit) Limits() string {
 	return strconv.FormatInt(u.Soft, 10) + ":" + strconv.FormatInt(u.Hard, 10)
 }
 
-func (u *Ulimit) validate(at string) error {
+// Validate checks a limit; at names it in errors.
+func (u *Ulimit) Validate(at string) error {
 	at += "." + shorten(u.Name)
 	var errs []error
 	if !slices.Contains(Ulimits(), u.Name) {
@@ -195,7 +182,7 @@ func (s *Spec) validateUlimits() error {
 	var errs []error
 	seen := make(map[string]bool)
 	for _, u := range s.Ulimits {
-		errs = append(errs, u.validate("ulimits"))
+		errs = append(errs, u.Validate("ulimits"))
 		if seen[u.Name] {
 			errs = append(errs, Errorf(Invalid, "ulimits.%s: is given twice: drop one", shorten(u.Name)))
 		}

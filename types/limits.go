@@ -73,6 +73,13 @@ const (
 	MaxSubjects = 1000
 	MaxGroups   = 100
 	MaxScope    = 1000
+	// MaxSecretEntries bounds the values of one secret, MaxSecretValue the bytes of one and
+	// MaxSecretBytes those of all: keys and certificates, not data. MaxSecretUses bounds the secrets of
+	// one task: together they fit the answer to its node.
+	MaxSecretEntries = 64
+	MaxSecretValue   = 64 << 10
+	MaxSecretBytes   = 256 << 10
+	MaxSecretUses    = 16
 	// MaxMounts bounds the mounts of one container.
 	MaxMounts = 100
 	// MaxPorts bounds the ports of one task.

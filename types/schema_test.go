@@ -123,6 +123,8 @@ func fillFields(m protoreflect.Message) {
 			switch f.Kind() {
 			case protoreflect.StringKind:
 				return protoreflect.ValueOfString("text")
+			case protoreflect.BytesKind:
+				return protoreflect.ValueOfBytes([]byte("bytes"))
 			case protoreflect.BoolKind:
 				return protoreflect.ValueOfBool(true)
 			case protoreflect.Fixed64Kind:

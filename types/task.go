@@ -311,6 +311,8 @@ type Spec struct {
 	Stdin bool
 	// TTY gives its process a terminal, which makes one stream of its output.
 	TTY bool
+	// Secrets are those whose values its process gets.
+	Secrets []SecretUse
 }
 
 // SetCommand sets the entry point and the command as written by a user. A nil entry point means the
@@ -356,6 +358,7 @@ func (s *Spec) fields(w *wire.Pass) {
 	w.Boolean(47, &s.Stdin)
 	w.Boolean(48, &s.TTY)
 	wire.Integer(w, 49, &s.MemoryLimit)
+	wire.List(w, 50, &s.Secrets, (*SecretUse).fields)
 }
 
 // Restart says when to restart a process that ended by itself, on the same node and in the same attempt.

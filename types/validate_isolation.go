@@ -57,15 +57,6 @@ func knownCapability(text string) bool {
 	return known || capability(text) == AllCapabilities
 }
 
-// ParseCapability returns the name of a capability in the form of a spec: NET_ADMIN for NET_ADMIN,
-// net_admin or CAP_NET_ADMIN. field names it in errors. Invalid: there is no such capability.
-func ParseCapability(field, text string) (string, error) {
-	if !knownCapability(text) {
-		return "", Errorf(Invalid, "%s: %q is not a capability: write a name of capabilities(7), such as NET_BIND_SERVICE", field, shorten(text))
-	}
-	return capability(text), nil
-}
-
 // SharedMemory is the path of the shared memory of a container.
 const SharedMemory = "/dev/shm"
 
@@ -91,50 +82,7 @@ func MemoryShare(memory Quantity) Quantity {
 	return max(1, memory/2)
 }
 
-// ParseTmpfs reads PATH[:size=SIZE].
-func ParseTmpfs(text string) (Tmpfs, error) {
-	target, options, given := strings.Cut(text, ":")
-	out := Tmpfs{Target: target}
-	if path.IsAbs(target) {
-		out.Target = path.Clean(target)
-	}
-	if !given {
-		return out, nil
-	}
-	for option := range strings.SplitSeq(options, ",") {
-		size, ok := strings.CutPrefix(option, "size=")
-		if !ok {
-			return out, Errorf(Invalid, "tmpfs: %q is unknown: write PATH or PATH:size=64Mi", shorten(option))
-		}
-		bytes, err := ParseSize(dockerSize(size))
-		if err != nil {
-			return out, Errorf(Invalid, "tmpfs: %w", err)
-		}
-		out.Size = Quantity(bytes)
-	}
-	return out, nil
-}
-
-// ParseShm reads the size of a shared memory.
-func ParseShm(text string) (Quantity, error) {
-	bytes, err := ParseSize(dockerSize(text))
-	if err != nil {
-		return 0, Errorf(Invalid, "shm-size: %w", err)
-	}
-	return Quantity(bytes), nil
-}
-
-// dockerSize translates docker's suffixes b, m and g, which no quantity of bytes has.
-func dockerSize(text string) string {
-	for docker, ours := range map[string]string{"b": "B", "m": "Mi", "g": "Gi"} {
-		if number, ok := strings.CutSuffix(text, docker); ok && endsInDigit(number) {
-			return number + ours
-		}
-	}
-	return text
-}
-
-// validateMemory checks the shared memory and the file systems in memory of a spec.
+// validateMemory checks the shared memory, the file systems in memory, and the directories of secrets.
 func (s *Spec) validateMemory() error {
 	errs := []error{validateSizeOf("shm", s.Shm)}
 	mounted := make(map[string]bool)
@@ -156,6 +104,17 @@ func (s *Spec) validateMemory() error {
 			errs = append(errs, Errorf(Invalid, "%s.target: %q is mounted twice: choose another", at, shorten(f.Target)))
 		}
 		mounted[f.Target] = true
+	}
+	for i, u := range s.Secrets {
+		at := index("secrets", i) + ".dir"
+		if u.Dir == "" {
+			continue
+		}
+		errs = append(errs, validatePath(at, u.Dir), validateTarget(at, u.Dir))
+		if mounted[u.Dir] || u.Dir == SharedMemory || s.Workdir != nil && u.Dir == s.Workdir.Target {
+			errs = append(errs, Errorf(Invalid, "%s: %q is mounted twice: choose another", at, shorten(u.Dir)))
+		}
+		mounted[u.Dir] = true
 	}
 	return joinInvalid(nonNil(errs))
 }

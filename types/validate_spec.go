@@ -38,7 +38,7 @@ func (s *Spec) Validate() error {
 			errs = append(errs, Errorf(Invalid, "%s: %q is not NAME=value: write it in that form", index("env", i), shorten(e)))
 		}
 	}
-	errs = append(errs, validateGrace("grace", s.Grace), s.Restart.validate(), validateSignal("stopSignal", s.StopSignal), validateMounts(s.Mounts), validatePorts(s.Ports), s.Peers.validate(), s.validateIsolation(), s.validateHealth(), s.validateWorkdir(), s.validateMemory(), s.validateUlimits(), s.validateInput())
+	errs = append(errs, validateGrace("grace", s.Grace), s.Restart.validate(), validateSignal("stopSignal", s.StopSignal), validateMounts(s.Mounts), validatePorts(s.Ports), s.Peers.validate(), s.validateIsolation(), s.validateHealth(), s.validateWorkdir(), s.validateMemory(), s.validateUlimits(), s.validateInput(), s.validateSecrets())
 	if err := validateSize(s, len(Encode(0, s))); err != nil {
 		errs = append(errs, Errorf(Invalid, "spec: %w, put large data into the image or a file", err))
 	}

@@ -48,7 +48,7 @@ func TestKeysMay(t *testing.T) {
 	for _, key := range []string{
 		controlplane.TaskKey("web", "a"), controlplane.JobKey("web", "a"), controlplane.NamespaceKey("web"), controlplane.BindingKey("n", "web", "a", 1),
 		controlplane.Prefix(controlplane.Allocated) + "*/web/slots", controlplane.TokenKey("n"), controlplane.Prefix(controlplane.Credentials) + "x",
-		controlplane.Prefix(controlplane.Rights) + "x", "/escher/new/x", "/other", "",
+		controlplane.Prefix(controlplane.Rights) + "x", controlplane.SecretKey("lab", "db"), "/escher/new/x", "/other", "",
 	} {
 		if err := may.May(key); !types.Is(err, types.Denied) {
 			t.Errorf("%s: %v", key, err)
@@ -61,13 +61,13 @@ func TestKeysMay(t *testing.T) {
 
 // TestKeysOfEveryKind decides about each kind of keys: it is readable, or one of those that no right gives.
 func TestKeysOfEveryKind(t *testing.T) {
-	never := []controlplane.Kind{controlplane.Tokens, controlplane.Credentials, controlplane.Rights}
+	never := []controlplane.Kind{controlplane.Tokens, controlplane.Credentials, controlplane.Rights, controlplane.Secrets}
 	for _, kind := range never {
 		if _, known := readable()[kind]; known {
 			t.Errorf("%s is readable", kind)
 		}
 	}
-	const kinds = 26 // controlplane.TestKeys counts them, too
+	const kinds = 27 // controlplane.TestKeys counts them, too
 	if n := len(never) + len(readable()); n != kinds {
 		t.Errorf("%d kinds, want %d", n, kinds)
 	}

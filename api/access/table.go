@@ -60,6 +60,7 @@ func ofCluster() []Row {
 		{Operation: "labelNode", Needs: write(rights.Nodes)},
 		{Operation: "removeNode", Needs: write(rights.Nodes)},
 		{Operation: "certifyNode"}, // for the node itself, and for holders of the right to write tokens
+		{Operation: "openSecrets"}, // for the agent of the node alone
 		{Operation: "getNodeUsage", Needs: read(rights.Nodes)},
 		{Operation: "listNodeUsage", Needs: read(rights.Nodes)}, // and read tasks: it has those of such namespaces
 		{Operation: "listImages", Needs: read(rights.Images)},
@@ -124,6 +125,9 @@ func ofNamespace() []Row {
 		{Operation: "planDocuments", Needs: read(work...)},
 		{Operation: "applyDocuments", Needs: write(work...)}, // and write namespaces, if one is among them
 		{Operation: "submitDocuments", Needs: write(rights.Tasks, rights.Jobs, rights.Policies)},
+		{Operation: "listSecrets", Needs: read(rights.Secrets)}, // names: no right gives values to users
+		{Operation: "setSecret", Needs: write(rights.Secrets)},
+		{Operation: "removeSecret", Needs: write(rights.Secrets)},
 		{Operation: "watch", Needs: read(rights.Tasks, rights.Resources)},
 	}
 }

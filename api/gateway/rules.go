@@ -94,7 +94,7 @@ func (u user) agentSees(ctx context.Context, kind controlplane.Kind, ns, node st
 		if node == u.node {
 			return true, nil
 		}
-	case controlplane.Schedulers, controlplane.Leaders:
+	case controlplane.Schedulers, controlplane.Leaders, controlplane.Secrets:
 		return false, nil
 	}
 	if ns == "" {

@@ -152,6 +152,8 @@ func keyRights() map[string][3][]string {
 		controlplane.StatusKey("b", "t"):            {everywhere, schedulers, writeB},
 		controlplane.HistoryKey("a", "train"):       {inA, none, none},
 		controlplane.HistoryKey("b", "train"):       {everywhere, none, none},
+		controlplane.SecretKey("a", "db"):           {none, none, none},
+		controlplane.SecretKey("b", "db"):           {none, none, none},
 		controlplane.RightKey("r"):                  {none, none, none},
 		controlplane.CredentialKey("c"):             {none, none, none},
 		controlplane.SchedulerKey("s"):              {but("nobody", "agent of n1"), schedulers, schedulers},
@@ -189,7 +191,7 @@ func digest() string { return strings.Repeat("0", 64) }
 // TestEveryKindHasARule: a kind is served by a rule, or left out on purpose.
 func TestEveryKindHasARule(t *testing.T) {
 	for _, a := range writers.Table() {
-		if _, served := access.Readable()[a.Kind]; a.Kind != controlplane.Tokens && served == slices.Contains([]controlplane.Kind{controlplane.Rights, controlplane.Credentials}, a.Kind) {
+		if _, served := access.Readable()[a.Kind]; a.Kind != controlplane.Tokens && served == slices.Contains([]controlplane.Kind{controlplane.Rights, controlplane.Credentials, controlplane.Secrets}, a.Kind) {
 			t.Errorf("%s: served is %t", a.Kind, served)
 		}
 	}

@@ -62,7 +62,7 @@ func (s *service) alias() {
 	for t, as := range map[reflect.Type]reflect.Type{
 		reflect.TypeFor[types.Requests]():      object,
 		reflect.TypeFor[types.Duration]():      text,
-		reflect.TypeFor[types.Wait]():          text,
+		reflect.TypeFor[manifest.Wait]():       text,
 		reflect.TypeFor[types.Text]():          text,
 		reflect.TypeFor[apply.Condition]():     text,
 		reflect.TypeFor[cluster.Amounts]():     reflect.TypeFor[amounts](),

@@ -46,7 +46,7 @@ func guardedOver(t *testing.T, store controlplane.Store, now func() time.Time, h
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	conf := rest.Config{Store: store, Now: now, Version: "test", Authority: a, Identify: rest.Bearer(a)}
+	conf := rest.Config{Store: store, Now: now, Version: "test", Authority: a, Identify: rest.Bearer(a), Secrets: secretKeys(t)}
 	if len(history) > 0 {
 		conf.History = history[0]
 	}

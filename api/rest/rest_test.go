@@ -76,7 +76,7 @@ func (w *world) serve() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	h, api := rest.Build(rest.Config{Store: w.cluster.Store, History: w.cluster.History, CA: ca, Used: used, Now: time.Now, Version: "test"})
+	h, api := rest.Build(rest.Config{Store: w.cluster.Store, History: w.cluster.History, CA: ca, Used: used, Secrets: secretKeys(w.t), Now: time.Now, Version: "test"})
 	if w.server != nil {
 		w.server.CloseClientConnections()
 		w.server.Close()
@@ -291,7 +291,7 @@ func TestOperations(t *testing.T) {
 func (w *world) complete() {
 	w.t.Helper()
 	w.want("GET", "/v1/requests", "")
-	w.asked["watch"], w.asked["watchKeys"] = true, true // TestWatch, remote.TestWatch
+	w.asked["watch"], w.asked["watchKeys"], w.asked["openSecrets"] = true, true, true // TestWatch, remote.TestWatch, TestOpenSecrets
 	for at, item := range w.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
 			if op != nil && !w.asked[op.OperationID] {
@@ -322,6 +322,7 @@ func (w *world) access() {
 		w.t.Errorf("rights: %s", got)
 	}
 	w.want("DELETE", "/v1/rights/lab", "")
+	w.secrets()
 	if got := w.want("GET", "/v1/can-i?verb=write&kind=tasks&namespace=lab", ""); got["allowed"] != true {
 		w.t.Errorf("root may not: %v", got)
 	}

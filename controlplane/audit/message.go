@@ -54,6 +54,8 @@ func NewMessage(k controlplane.Key) types.Message {
 		return new(types.Right)
 	case controlplane.Credentials:
 		return new(types.Credential)
+	case controlplane.Secrets:
+		return new(types.Secret)
 	case controlplane.Schedulers, controlplane.Leaders:
 		return new(types.Leader)
 	}

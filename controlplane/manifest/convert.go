@@ -73,7 +73,7 @@ func FromSubmission(s controlplane.Submission) Task {
 		Devices: fromDeviceRequests(s.Task.Devices), Labels: types.LabelMap(s.Task.Labels),
 	}
 	if s.Task.Deadline != 0 {
-		t.Deadline = types.Deadline(time.Unix(0, s.Task.Deadline).UTC().Format(time.RFC3339Nano))
+		t.Deadline = Deadline(time.Unix(0, s.Task.Deadline).UTC().Format(time.RFC3339Nano))
 	}
 	if s.Spec != nil {
 		t.Spec = fromSpec(s.Spec)

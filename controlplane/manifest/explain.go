@@ -282,13 +282,13 @@ func leftOut() *regexp.Regexp { return regexp.MustCompile(`; ([^;]*) if (?:it|sp
 // inWords returns the words for a type.
 func inWords(t reflect.Type) string {
 	switch t {
-	case reflect.TypeFor[types.Duration](), reflect.TypeFor[types.Wait]():
+	case reflect.TypeFor[types.Duration](), reflect.TypeFor[Wait]():
 		return "duration"
 	case reflect.TypeFor[types.Amount](), reflect.TypeFor[Quota]():
 		return "amount"
 	case reflect.TypeFor[Size]():
 		return "size"
-	case reflect.TypeFor[types.Deadline]():
+	case reflect.TypeFor[Deadline]():
 		return "time, or duration"
 	case reflect.TypeFor[types.Requests]():
 		return "map of resources to amounts"

@@ -59,7 +59,7 @@ func fields(t reflect.Type) []field {
 
 // isTime reports whether values of a type are times, which are never negative.
 func isTime(t reflect.Type) bool {
-	return t == reflect.TypeFor[types.Duration]() || t == reflect.TypeFor[types.Wait]()
+	return t == reflect.TypeFor[types.Duration]() || t == reflect.TypeFor[Wait]()
 }
 
 // keeps checks a field's value against the rules of its tags.
@@ -107,7 +107,7 @@ const NamePattern = `[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?`
 // without dots; the value or key of a label; a path of words; a resource of an application; a
 // physical one; a physical one that can be shared; a requested one; a requested one, with or without
 // a namespace; one made of devices; another party's policy; an absolute or empty path; an image; a
-// limit of processes; a setting of the environment; a script; a non-empty text.
+// limit of processes; a variable, and a setting, of the environment; a script; a non-empty text.
 func textOf(kind string) texts {
 	const (
 		name     = NamePattern
@@ -156,6 +156,8 @@ func textOf(kind string) texts {
 		return texts{pattern: `[^ \t\r\n]`, check: notBlank}
 	case "ulimit":
 		return texts{pattern: "^(" + strings.Join(types.Ulimits(), "|") + ")$"}
+	case "variable":
+		return texts{pattern: `^[A-Za-z_][A-Za-z0-9_]{0,254}$`}
 	case "setting":
 		return texts{pattern: `^[^=]+=`}
 	}

@@ -231,7 +231,7 @@ func fullTask() manifest.Task {
 			Workdir: &manifest.Workdir{Image: types.UnsentWorkdir, To: "/app"},
 			Pids:    9, CPULimit: types.CPUNone, CapAdd: []string{"SETFCAP"}, CapDrop: []string{"ALL"}, ReadOnlyRoot: true, Privileged: true, Socket: types.SocketSelf, Peers: types.AnyPeers,
 			Stdin: true, TTY: true,
-			MemoryLimit: 9, Shm: 7, Tmpfs: []manifest.Tmpfs{{Target: "/x", Size: 8}}, Ulimits: map[string]manifest.Limits{"memlock": "-1", "nofile": "5:6"},
+			MemoryLimit: 9, Shm: 7, Tmpfs: []manifest.Tmpfs{{Target: "/x", Size: 8}}, Secrets: []manifest.Secret{{Name: "db", Env: map[string]string{"A": "a", "B": "b"}, Dir: "/s"}}, Ulimits: map[string]manifest.Limits{"memlock": "-1", "nofile": "5:6"},
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -29,11 +30,18 @@ func (l *Limits) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// memory adds the memory and the limits of processes of the document to out.
+// memory adds the memory, the secrets and the limits of processes of the document to out.
 func (s *Spec) memory(out *types.Spec) {
 	out.MemoryLimit, out.Shm = types.Quantity(s.MemoryLimit), types.Quantity(s.Shm)
 	for _, f := range s.Tmpfs {
 		out.Tmpfs = append(out.Tmpfs, types.Tmpfs{Target: f.Target, Size: types.Quantity(f.Size)})
+	}
+	for _, x := range s.Secrets {
+		use := types.SecretUse{Name: x.Name, Dir: x.Dir}
+		for _, variable := range slices.Sorted(maps.Keys(x.Env)) {
+			use.Env = append(use.Env, variable+"="+x.Env[variable])
+		}
+		out.Secrets = append(out.Secrets, use)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Ulimits)) {
 		soft, hard, _ := types.ParseLimits(string(s.Ulimits[name])) // decoding checked it
@@ -46,6 +54,17 @@ func (s *Spec) fromMemory(from *types.Spec) {
 	s.MemoryLimit, s.Shm = Size(from.MemoryLimit), Size(from.Shm)
 	for _, f := range from.Tmpfs {
 		s.Tmpfs = append(s.Tmpfs, Tmpfs{Target: f.Target, Size: Size(f.Size)})
+	}
+	for _, use := range from.Secrets {
+		x := Secret{Name: use.Name, Dir: use.Dir}
+		for _, e := range use.Env {
+			if x.Env == nil {
+				x.Env = make(map[string]string)
+			}
+			variable, entry, _ := strings.Cut(e, "=")
+			x.Env[variable] = entry
+		}
+		s.Secrets = append(s.Secrets, x)
 	}
 	for _, u := range from.Ulimits {
 		if s.Ulimits == nil {

@@ -125,11 +125,11 @@ func (g *generator) beside(group string, t reflect.Type, properties schema) (all
 // value returns the schema of the values that the decoder accepts for a type.
 func (g *generator) value(t reflect.Type) schema {
 	switch t {
-	case reflect.TypeFor[types.Duration](), reflect.TypeFor[types.Wait]():
+	case reflect.TypeFor[types.Duration](), reflect.TypeFor[Wait]():
 		return schema{"type": "string", "pattern": patternOfTime, "examples": []string{"30s", "1h30m"}}
 	case reflect.TypeFor[Size]():
 		return schema{"type": "string", "pattern": patternOfBytes, "not": schema{"pattern": patternOfNone}, "examples": []string{"40Gi"}}
-	case reflect.TypeFor[types.Deadline]():
+	case reflect.TypeFor[Deadline]():
 		return schema{"type": "string", "pattern": patternOfTime + `|^[0-9]{4}-[0-9]{2}-[0-9]{2}T|^$`, "not": schema{"pattern": patternOfZero}}
 	case reflect.TypeFor[types.Amount]():
 		return amount()

@@ -17,7 +17,7 @@ type Task struct {
 	OnDisconnect types.OnDisconnect `json:"onDisconnect,omitempty" desc:"when its node is cut off: fence ends it there and tries elsewhere, stop ends it for good, keep lets it run on"`
 	MaxRun       types.Duration     `json:"maxRun,omitempty" desc:"how long an attempt may run; without limit if it is left out" zero:"is not a duration: give one above zero, or leave it out for no limit"`
 	Retries      int                `json:"retries,omitempty" desc:"how many more attempts follow failed ones, on any node, after a wait of 1s that doubles up to 5m" min:"0"`
-	Deadline     types.Deadline     `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
+	Deadline     Deadline           `json:"deadline,omitempty" desc:"when it fails if it has not ended: a time, or how long after its submission"`
 	Session      string             `json:"session,omitempty" desc:"the session it is stopped with" is:"name"`
 	Accumulate   bool               `json:"accumulate,omitempty" desc:"collects free capacity piecemeal on one node, once it has waited"`
 }
@@ -59,6 +59,7 @@ type Spec struct {
 	Stdin      bool           `json:"stdin,omitempty" desc:"gives it an input, which one client passes, once; not with restart or retries"`
 	TTY        bool           `json:"tty,omitempty" desc:"gives it a terminal"`
 	Mounts     []Mount        `json:"mounts,omitempty" desc:"directories and files made visible in the container"`
+	Secrets    []Secret       `json:"secrets,omitempty" desc:"secrets whose values it gets, in variables or in files in memory"`
 	Ports      []Port         `json:"ports,omitempty" desc:"ports of the node that it listens at: a name for one that the node chooses, or a number; they are requested too"`
 	Peers      types.Peers    `json:"peers,omitempty" desc:"the tasks of its job whose addresses it knows: whole, all of them, for which it waits; any, those that have one at its start; running, those that run; gang and elastic set it if it is left out"`
 
@@ -99,6 +100,13 @@ type Mount struct {
 type Tmpfs struct {
 	Target string `json:"target" desc:"the path in the container" is:"absolute" some:""`
 	Size   Size   `json:"size,omitempty" desc:"its size; half of the memory of the task if it is left out, or 64Mi without a request for memory"`
+}
+
+// Secret says how a task gets the values of a secret.
+type Secret struct {
+	Name string            `json:"name" desc:"the secret, in the namespace of the task" is:"name"`
+	Env  map[string]string `json:"env,omitempty" desc:"variables, each with the name of a value of the secret: {PASSWORD: password}" is:"name" keys:"variable"`
+	Dir  string            `json:"dir,omitempty" desc:"a directory in memory, with a file for each value" is:"absolute"`
 }
 
 // Port is a port of the node. In files it may be a name, or a number, too.

@@ -52,6 +52,7 @@ func Table() []Access {
 		{controlplane.Histories, by(Server), by(Server)},
 		{controlplane.Rights, by(Administrator), by(Administrator)},
 		{controlplane.Credentials, by(Administrator), by(Administrator)},
+		{controlplane.Secrets, by(Server), by(Server)},
 		{controlplane.Schedulers, by(Scheduler), by(Scheduler)},
 		{controlplane.Leaders, by(Server, Scheduler), by(Server, Scheduler)},
 		{controlplane.System, by(Server, Administrator), by(Server)},

@@ -61,6 +61,7 @@ const (
 	RepairKey             // key
 	CheckMachine          //
 	LoadImage             //
+	SetSecret             // secret
 	StartNode             //
 	RestartAgent          //
 	StartServer           //
@@ -88,6 +89,7 @@ const (
 	AgentTTL        //
 	AgentContainerd //
 	AgentNoGPUs     //
+	AgentServer     //
 	EtcdEndpoints   //
 	EtcdCert        //
 	EtcdKey         //
@@ -154,6 +156,7 @@ var neutral = [...]string{
 	RepairKey:        "repair key %s",
 	CheckMachine:     "check the machine as root",
 	LoadImage:        "load the image onto the node",
+	SetSecret:        "set secret %s",
 	StartNode:        "start an agent",
 	RestartAgent:     "restart its agent",
 	StartServer:      "start a server",
@@ -178,6 +181,7 @@ var neutral = [...]string{
 	AgentTTL:        "ttl",
 	AgentContainerd: "containerd",
 	AgentNoGPUs:     "gpus none",
+	AgentServer:     "server",
 	EtcdEndpoints:   "endpoints",
 	EtcdCert:        "cert",
 	EtcdKey:         "key",

@@ -32,13 +32,15 @@ const (
 	Resources    Kind = "resources"
 	Reservations Kind = "reservations"
 	Policies     Kind = "policies"
-	Logs         Kind = "logs"
-	State        Kind = "state"
-	History      Kind = "history"
-	Namespaces   Kind = "namespaces"
-	Nodes        Kind = "nodes"
-	Images       Kind = "images"
-	Audit        Kind = "audit"
+	// Secrets are read by their names: no right gives their values.
+	Secrets    Kind = "secrets"
+	Logs       Kind = "logs"
+	State      Kind = "state"
+	History    Kind = "history"
+	Namespaces Kind = "namespaces"
+	Nodes      Kind = "nodes"
+	Images     Kind = "images"
+	Audit      Kind = "audit"
 	// Bindings are what schedulers decide: the right to write them makes a scheduler.
 	Bindings Kind = "bindings"
 	// Grants are rights themselves, and Tokens the credentials of users and programs.
@@ -57,7 +59,7 @@ func Kinds() []Kind {
 }
 
 // work are the kinds of objects that applications make.
-func work() []Kind { return []Kind{Tasks, Jobs, Resources, Reservations, Policies} }
+func work() []Kind { return []Kind{Tasks, Jobs, Resources, Reservations, Policies, Secrets} }
 
 // Need is what an operation needs: to use objects of a kind in a way.
 type Need struct {

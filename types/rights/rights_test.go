@@ -12,8 +12,8 @@ func TestRoles(t *testing.T) {
 		need  string
 		least Role
 	}{
-		{"read tasks", Viewer}, {"read logs", Viewer}, {"read state", Viewer}, {"read nodes", Viewer}, {"read namespaces", Viewer}, {"read history", Viewer},
-		{"write tasks", Member}, {"write jobs", Member}, {"write policies", Member}, {"write resources", Member}, {"enter tasks", Member},
+		{"read tasks", Viewer}, {"read logs", Viewer}, {"read state", Viewer}, {"read nodes", Viewer}, {"read namespaces", Viewer}, {"read history", Viewer}, {"read secrets", Viewer},
+		{"write tasks", Member}, {"write jobs", Member}, {"write policies", Member}, {"write resources", Member}, {"write secrets", Member}, {"enter tasks", Member},
 		{"write nodes", Operator}, {"read audit", Operator}, {"write images", Operator}, {"read images", Operator},
 		{"write namespaces", Administrator}, {"write rights", Administrator}, {"read tokens", Administrator}, {"read rights", Administrator},
 		{"write history", Administrator}, {"enter nodes", Administrator},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/cgroup"
+	"github.com/escher-sched/escher/nodeagent/permits"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -63,7 +64,7 @@ func (m control) limits(of nodeagent.Container) oci.SpecOpts {
 		s.Linux.CgroupsPath = m.layout.OCI(of.ID)
 		res := s.Linux.Resources
 		res.CPU = cpuOf(of)
-		pids := cmp.Or(of.Pids, nodeagent.DefaultPids)
+		pids := cmp.Or(of.Pids, permits.DefaultPids)
 		res.Pids = &specs.LinuxPids{Limit: &pids}
 		if of.MemoryBytes > 0 {
 			res.Memory = &specs.LinuxMemory{Limit: &of.MemoryBytes}

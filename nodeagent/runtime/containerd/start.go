@@ -231,6 +231,15 @@ func (r *Runtime) prepare(ctx context.Context, key string, m made) ([]mount.Moun
 // release starts the process of a created task. first: no earlier call may have done so.
 func (r *Runtime) release(ctx context.Context, c nodeagent.Container, pid uint32, first bool) error {
 	id := c.ID
+	if len(c.Secrets) > 0 {
+		record, err := r.client.ContainerService().Get(ctx, id)
+		if err != nil {
+			return classify(err, "look for container %s", id)
+		}
+		if err := giveSecrets(c.Secrets, record, pid); err != nil {
+			return err
+		}
+	}
 	labels := map[string]string{labelStarted: formatTime(time.Now())}
 	if c.LogPath != "" {
 		pipes, identity := r.pipesFor(c, pid)

@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"escher": escher, "exits": exits, "attach": attach, "attached": attached, "lines": lines, "until": until, "full": full, "clean": clean, "poison": poison, "joins": joins, "shows": shows},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"escher": escher, "exits": exits, "attach": attach, "attached": attached, "lines": lines, "until": until, "full": full, "clean": clean, "poison": poison, "joins": joins, "shows": shows, "nowhere": nowhere},
 		Setup: func(env *testscript.Env) error {
 			dir, err := os.MkdirTemp("/tmp", "esc-") // paths of sockets must be short
 			if err != nil {
@@ -334,6 +334,8 @@ func behave(c nodeagent.Container) (simruntime.Behaviour, error) {
 	switch c.Command[0] {
 	case "echo":
 		return simruntime.Behaviour{Output: echoed(c)}, nil
+	case "secrets":
+		return simruntime.Behaviour{Output: received(c)}, nil
 	case "hold":
 		return simruntime.Behaviour{Output: echoed(c), Forever: true, StopCode: 143}, nil
 	case "tell":

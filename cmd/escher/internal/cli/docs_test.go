@@ -243,8 +243,8 @@ func TestEveryListingMeetsAFullDisk(t *testing.T) {
 		script = append(script, text...)
 	}
 	// These print nothing, run until interrupted, or print only the name of the changed object.
-	others := strings.Fields(`admin-certificate admin-restored agent attach auth-grant auth-revoke auth-token-create auth-token-revoke bench context-rm context-set context-use cp delete dev image-load image-make image-pull kill login
-		namespace-create namespace-rm namespace-set node-drain node-rm policies-rm port-forward pull rerun resource-rm server set-resource wait`)
+	others := strings.Fields(`admin-certificate admin-restored admin-secrets-key agent attach auth-grant auth-revoke auth-token-create auth-token-revoke bench context-rm context-set context-use cp delete dev image-load image-make image-pull kill login
+		namespace-create namespace-rm namespace-set node-drain node-rm policies-rm port-forward pull rerun resource-rm secret-rm secret-set server set-resource wait`)
 	for _, cmd := range leaves(newRoot(&cmdutil.Factory{})) {
 		path := strings.TrimPrefix(cmd.CommandPath(), "escher ")
 		tried := regexp.MustCompile(`(?m)^full ` + regexp.QuoteMeta(path) + `\b`).Match(script)

@@ -254,7 +254,7 @@ func TestParametersAreStoredAsTheLibraryDoes(t *testing.T) {
 		"spread={maxSkew: 2, over: rack}":                         place.Spread{Over: esl.Rack, MaxSkew: 2},
 		"share={as: a/alice, in: teams}":                          esl.Use{Name: "teams", As: "a/alice", Of: "fair-share"},
 		"use={as: a/alice, name: teams}":                          esl.Use{Name: "teams", As: "a/alice"},
-		"near={to: corpus, wait: 90s}":                            place.Near{To: "corpus", Wait: types.Wait(90e9)},
+		"near={to: corpus, wait: 90s}":                            place.Near{To: "corpus", Wait: manifest.Wait(90e9)},
 		"fair-share={anyone: 1, of: {a: {of: {b: {weight: 2}}}}}": nil,
 	} {
 		if want == nil {

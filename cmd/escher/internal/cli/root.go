@@ -20,6 +20,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/policy"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/resource"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/run"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/secret"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/server"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/show"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/top"
@@ -120,7 +121,7 @@ func sections() []section {
 		{"Look", []func(*cmdutil.Factory) *cobra.Command{show.NewPs, show.NewJobs, show.NewWhy, show.NewDescribe, show.NewGet, run.NewLogs, run.NewWait, run.NewAttach, container.NewExec, container.NewCp, container.NewPortForward, events.NewEvents, top.NewTop, history.NewHistory, history.NewUsage, history.NewLog}},
 		{"Resources", []func(*cmdutil.Factory) *cobra.Command{node.NewNodes, node.NewNode, node.NewGPUs, resource.NewResources, resource.NewSetResource, resource.NewState, resource.NewReserve, resource.NewUnreserve, resource.NewReservations, policyCommands, namespace.NewNamespace}},
 		{"Images", []func(*cmdutil.Factory) *cobra.Command{images.NewImage, images.NewPull}},
-		{"Clusters", []func(*cmdutil.Factory) *cobra.Command{server.NewDev, server.NewServer, agent.NewAgent, server.NewAdmin, server.NewAudit, server.NewBench, cmdutil.NewContext, auth.NewLogin, auth.NewAuth}},
+		{"Clusters", []func(*cmdutil.Factory) *cobra.Command{server.NewDev, server.NewServer, agent.NewAgent, server.NewAdmin, server.NewAudit, server.NewBench, cmdutil.NewContext, auth.NewLogin, auth.NewAuth, secret.NewSecret}},
 		{"Other", []func(*cmdutil.Factory) *cobra.Command{newCompletion, newVersion, agent.NewWatchdog}},
 	}
 }

@@ -36,7 +36,7 @@ func inFull(name string, kind manifest.PolicyKind) object {
 		switch of := v.Field(i).Interface().(type) {
 		case interface{ Choices() []string }:
 			out[parameter] = of.Choices()[1]
-		case types.Duration, types.Wait:
+		case types.Duration, manifest.Wait:
 			out[parameter] = "1m"
 		case int, float64:
 			out[parameter] = 2
@@ -75,7 +75,7 @@ func besidePolicies() []object {
 		"ports": []any{object{"name": "http", "number": 8080}}, "cpuLimit": "none", "capAdd": []any{"NET_ADMIN"}, "capDrop": []any{"ALL"}, "readOnlyRoot": true, "tty": true, "socket": "self",
 		"checks": []any{object{"name": "up", "http": object{"port": "http", "path": "/", "status": 200}, "every": "1s", "timeout": "1s", "startPeriod": "1s", "failures": 2, "successes": 2, "then": "restart"}},
 		"warn":   object{"signal": "USR1", "before": "1s"}, "init": true, "noHealthcheck": true,
-		"shm": "1Mi", "tmpfs": []any{object{"target": "/t", "size": "1Mi"}}, "ulimits": object{"memlock": -1, "nofile": "5:6"},
+		"secrets": []any{object{"name": "db", "env": object{"SECRET": "a"}, "dir": "/s"}}, "shm": "1Mi", "tmpfs": []any{object{"target": "/t", "size": "1Mi"}}, "ulimits": object{"memlock": -1, "nofile": "5:6"},
 	}
 	flat := maps.Clone(spec)
 	flat["kind"], flat["name"] = "Task", "t"

@@ -118,7 +118,7 @@ func numbers(kind manifest.PolicyKind) map[string]zero {
 		tag := v.Type().Field(i).Tag
 		name, _, _ := strings.Cut(tag.Get("json"), ",")
 		switch v.Field(i).Interface().(type) {
-		case types.Duration, types.Wait:
+		case types.Duration, manifest.Wait:
 			out[name] = zero{"0s", tag.Get("zero")}
 		case int, float64:
 			out[name] = zero{0, tag.Get("zero")}

@@ -258,14 +258,14 @@ template:
   image: team/a
 -- notes --
 1: include is dropped: convert these files, too
-2: secrets is dropped: Escher keeps no secrets: mount a file of the node, with mounts
-3: configs is dropped: Escher keeps no secrets: mount a file of the node, with mounts
+2: secrets is dropped: store the values with escher secret set, and name them in secrets of the task
+3: configs is dropped: mount a file of the node, with mounts
 4: oops is dropped: Escher does not know it: leave it out
 6: the name A Service: it is A-Service here, names have letters, digits, - . and _, and at most 63 of them
 7: services.A Service.build is dropped: build image team/a and load it: docker build -t team/a . && docker save -o image.tar team/a && escher image load image.tar
 9: services.A Service.extends is dropped: write the fields of the other service here, escher does not read them
-10: services.A Service.secrets is dropped: Escher keeps no secrets: mount a file of the node, with mounts
-11: services.A Service.configs is dropped: Escher keeps no secrets: mount a file of the node, with mounts
+10: services.A Service.secrets is dropped: store the values with escher secret set, and name them in secrets of the task
+11: services.A Service.configs is dropped: mount a file of the node, with mounts
 12: services.A Service.devices is dropped: count devices with escher agent --device, and request them
 13: services.A Service.sysctls is dropped: it is a setting of the node: set it there
 14: services.A Service.network_mode is dropped: a task is in the network of its node: it has the node's names and addresses

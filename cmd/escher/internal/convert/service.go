@@ -23,7 +23,8 @@ func remedies() map[string]string {
 		kernel   = "it is a setting of the node: set it there"
 		cpus     = "requests: {cpu: …} is the share of a task, and cpuLimit: none lets it use more"
 		memory   = "requests: {memory: …} is the limit of a task, without swap"
-		secrets  = "Escher keeps no secrets: mount a file of the node, with mounts"
+		secrets  = "store the values with escher secret set, and name them in secrets of the task"
+		configs  = "mount a file of the node, with mounts"
 		terminal = "give a terminal to one task by escher run -it, or escher exec -it"
 		compose  = "it concerns docker compose alone: leave it out"
 		spaces   = "the namespaces of a container cannot be shared here: leave it out"
@@ -34,7 +35,7 @@ func remedies() map[string]string {
 		logs:    "logging attach log_driver log_opt",
 		devices: "devices device_cgroup_rules runtime", kernel: "sysctls security_opt storage_opt isolation credential_spec group_add cgroup cgroup_parent",
 		cpus:   "cpuset cpu_shares cpu_quota cpu_period cpu_rt_period cpu_rt_runtime cpu_count cpu_percent",
-		memory: "mem_reservation memswap_limit mem_swappiness oom_kill_disable oom_score_adj", secrets: "secrets configs",
+		memory: "mem_reservation memswap_limit mem_swappiness oom_kill_disable oom_score_adj", secrets: "secrets", configs: "configs",
 		terminal: "tty stdin_open", compose: "profiles container_name pull_policy platform develop annotations label_file post_start pre_stop provider use_api_socket",
 		spaces: "pid ipc uts userns_mode volumes_from", "requests of devices limit nothing else: leave it out": "blkio_config",
 		"write the fields of the other service here, escher does not read them": "extends",

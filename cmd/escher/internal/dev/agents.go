@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 
+	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/nodeagent"
@@ -51,7 +52,7 @@ func (c *running) agent(node string, capacity types.Requests, ports nodeagent.Po
 		Config: nodeagent.Config{
 			Store: c.store, Runtime: runtime, Cluster: c.info.Cluster, Node: node, Version: c.cfg.Version, Host: "127.0.0.1",
 			Capacity: capacity, Devices: c.devices(node), Labels: c.cfg.Labels[node], Ports: ports, AllowMounts: c.cfg.AllowMounts, Permissions: c.cfg.Permissions,
-			StateDir: c.cfg.Dir.agent(node), Metrics: metrics, Logger: c.cfg.Log.Named("agent"),
+			StateDir: c.cfg.Dir.agent(node), Secrets: parts.OwnSecrets(secrets.Service{Store: c.store, Keys: c.secrets}), Metrics: metrics, Logger: c.cfg.Log.Named("agent"),
 		},
 		Usage: usage.Config{Metrics: used},
 		Close: closeRuntime,

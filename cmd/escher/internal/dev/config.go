@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
+	"github.com/escher-sched/escher/nodeagent/permits"
 	"github.com/escher-sched/escher/nodeagent/runtime/containerd/daemon"
 	"github.com/escher-sched/escher/scheduler/search"
 	"github.com/escher-sched/escher/types"
@@ -42,7 +43,7 @@ type Config struct {
 	// AllowMounts are the paths of this machine that tasks may mount.
 	AllowMounts []nodeagent.AllowedMount
 	// Permissions are the dangerous rights that tasks may request.
-	Permissions nodeagent.Permissions
+	Permissions permits.Permissions
 	// Ops is a further address for metrics and health besides the socket in Dir, as host:port;
 	// empty means none. Pprof adds profiles, on the socket only.
 	Ops   string

@@ -24,6 +24,7 @@ import (
 //	cdi/          the description of simulated GPUs
 //	run/          sockets: ops.sock has metrics and health, api.sock the HTTP API
 //	history/      the history of ended tasks
+//	secrets.key   the key that seals secrets
 //	etcd/         data, log and socket
 //	containerd/   a private containerd, if the machine has none
 //	agents/<node> the state of its agent, and the logs of tasks
@@ -40,6 +41,7 @@ func (d Dir) etcd() string             { return contexts.EtcdDir(string(d)) }
 func (d Dir) containerd() string       { return d.path("containerd") }
 func (d Dir) agent(node string) string { return d.path("agents", node) }
 func (d Dir) info() string             { return d.path("dev.json") }
+func (d Dir) secretsKey() string       { return d.path("secrets.key") }
 
 // OpsSocket returns the socket of metrics and health while the cluster runs.
 func (d Dir) OpsSocket() string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
 	"github.com/escher-sched/escher/cmd/escher/internal/policylog"
@@ -46,9 +47,13 @@ func (c *running) operate(context.Context) error {
 // api serves the HTTP API on a socket in the directory.
 func (c *running) api(context.Context) error {
 	c.info.API = c.cfg.Dir.APISocket()
+	var err error
+	if c.secrets, err = secrets.Open(c.cfg.Dir.secretsKey()); err != nil {
+		return err
+	}
 	addresses := append([]string{c.info.API}, c.cfg.API...)
 	return parts.StartREST(c.stack, parts.RESTConfig{
 		Etcd:      &etcdstore.Config{Endpoints: []string{c.info.Endpoint}, Limits: etcdstore.ServerLimits()},
-		Addresses: addresses, Cert: c.cfg.APICert, Key: c.cfg.APIKey, Store: c.store, History: c.history, Tunnels: c.tunnels, Version: c.cfg.Version, Log: c.cfg.Log.Named("api"),
+		Addresses: addresses, Cert: c.cfg.APICert, Key: c.cfg.APIKey, Store: c.store, History: c.history, Secrets: c.secrets, Tunnels: c.tunnels, Version: c.cfg.Version, Log: c.cfg.Log.Named("api"),
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/api/tunnels"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/cmd/escher/internal/parts"
@@ -77,6 +78,8 @@ type running struct {
 	tunnels *tunnels.Registry
 	// history is that of ended tasks; nil means none.
 	history *accounting.Recorder
+	// secrets seal and open secrets.
+	secrets *secrets.Keys
 	// pulls are those of all nodes.
 	pulls containerd.Pulls
 	// runtimes are those of the nodes.

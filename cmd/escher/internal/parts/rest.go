@@ -19,6 +19,7 @@ import (
 	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/api/gateway"
 	"github.com/escher-sched/escher/api/rest"
+	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/api/tunnels"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
@@ -48,6 +49,8 @@ type RESTConfig struct {
 	Etcd *etcdstore.Config
 	// History answers questions about ended tasks; nil means that there is none.
 	History *accounting.Recorder
+	// Secrets seal and open secrets; nil means that this server has no key for them.
+	Secrets *secrets.Keys
 	// NodeTLS has the authorities to trust for nodes; nil means those of the system.
 	NodeTLS *tls.Config
 	// Tunnels holds the tunnels of nodes; nil means that there are none.
@@ -106,7 +109,7 @@ func StartREST(stack *Stack, cfg RESTConfig) error {
 // handler returns the handler of the requests at an address.
 func (cfg RESTConfig) handler(ca *certs.Authority, authority *access.Authority, identify rest.Identify) http.Handler {
 	conf := rest.Config{
-		Store: cfg.Store, History: cfg.History, NodeTLS: cfg.NodeTLS, CA: ca, Used: server.Used, Now: time.Now, Version: cfg.Version, Voice: howto.Say,
+		Store: cfg.Store, History: cfg.History, NodeTLS: cfg.NodeTLS, CA: ca, Secrets: cfg.Secrets, Used: server.Used, Now: time.Now, Version: cfg.Version, Voice: howto.Say,
 		Log: cfg.Log, Authority: authority, Identify: identify,
 	}
 	if cfg.Tunnels == nil {

@@ -52,6 +52,8 @@ type ServerConfig struct {
 	APICert, APIKey string
 	// APICA is the directory of the authority that signs the certificates of nodes; empty means none.
 	APICA string
+	// SecretsKey is the file of the keys that seal secrets; empty means none.
+	SecretsKey string
 	// DataDir is the directory of the history, and History how long records are kept; 0 means no history.
 	DataDir string
 	History time.Duration
@@ -80,6 +82,10 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	}
 	if cfg.History < 0 {
 		return types.Errorf(types.Invalid, "history: %s is negative: give how long ended tasks are kept, or 0 to keep no history", cfg.History)
+	}
+	keys, err := secretsKeys(cfg.SecretsKey)
+	if err != nil {
+		return err
 	}
 	p := newProcess(ctx, cfg.Log, cfg.Progress)
 	defer func() { err = errors.Join(EndedBy(ctx, err), p.stack.Unwind()) }()
@@ -119,7 +125,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	}
 	etcd := cfg.Etcd
 	etcd.Limits = p.store.Limits()
-	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, CADir: cfg.APICA, Store: p.store, Etcd: &etcd, History: history, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Tunnels: held, Version: cfg.Version, Log: cfg.Log.Named("api")})
+	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, CADir: cfg.APICA, Store: p.store, Etcd: &etcd, History: history, Secrets: keys, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Tunnels: held, Version: cfg.Version, Log: cfg.Log.Named("api")})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
-	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/permits"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -73,15 +73,15 @@ func (i *IsolationFlags) memory(out *types.Spec) error {
 		out.MemoryLimit, errs = types.Quantity(size), append(errs, err)
 	}
 	if i.shm != "" {
-		size, err := types.ParseShm(i.shm)
+		size, err := parseShm(i.shm)
 		out.Shm, errs = size, append(errs, err)
 	}
 	for _, text := range i.tmpfs {
-		f, err := types.ParseTmpfs(text)
+		f, err := parseTmpfs(text)
 		out.Tmpfs, errs = append(out.Tmpfs, f), append(errs, err)
 	}
 	for _, text := range i.ulimits {
-		u, err := types.ParseUlimit(text)
+		u, err := parseUlimit(text)
 		out.Ulimits, errs = append(out.Ulimits, u), append(errs, err)
 	}
 	slices.SortStableFunc(out.Ulimits, func(a, b types.Ulimit) int { return strings.Compare(a.Name, b.Name) })
@@ -92,7 +92,7 @@ func parseCapabilities(field string, texts []string) ([]string, error) {
 	var names []string
 	var errs []error
 	for _, text := range texts {
-		name, err := types.ParseCapability(field, text)
+		name, err := parseCapability(field, text)
 		names, errs = append(names, name), append(errs, err)
 	}
 	return names, errors.Join(errs...)
@@ -108,11 +108,11 @@ type PermissionFlags struct {
 func (p *PermissionFlags) Add(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.privileged, "allow-privileged", false, "let tasks be privileged, which makes them root of this machine")
 	flags.StringArrayVar(&p.caps, "allow-cap", nil, "capability that tasks may add, such as NET_ADMIN; repeat for several")
-	flags.IntVar(&p.pids, "max-pids", nodeagent.DefaultMaxPids, "most processes and threads a task may ask for")
+	flags.IntVar(&p.pids, "max-pids", permits.DefaultMaxPids, "most processes and threads a task may ask for")
 }
 
 // Permissions returns the permissions of the flags.
-func (p *PermissionFlags) Permissions() (nodeagent.Permissions, error) {
+func (p *PermissionFlags) Permissions() (permits.Permissions, error) {
 	caps, err := parseCapabilities("allow-cap", p.caps)
-	return nodeagent.Permissions{Privileged: p.privileged, Capabilities: caps, MaxPids: p.pids}, err
+	return permits.Permissions{Privileged: p.privileged, Capabilities: caps, MaxPids: p.pids}, err
 }

@@ -166,7 +166,7 @@ func (r *runFlags) task() (types.Task, error) {
 		}
 		task.Provides = append(task.Provides, p)
 	}
-	if task.Deadline, err = types.Deadline(r.deadline).At(time.Now()); err != nil {
+	if task.Deadline, err = manifest.Deadline(r.deadline).At(time.Now()); err != nil {
 		return task, types.Errorf(types.Invalid, "deadline: %w", err)
 	}
 	return task, task.Validate()

@@ -14,11 +14,11 @@ func NewAdmin(f *cmdutil.Factory) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admin",
 		Short: "Administer a cluster",
-		Long:  "Administers a cluster.\n\n  escher admin restored      after etcd was restored from a backup\n  escher admin certificate   a certificate for the HTTP API of a server",
+		Long:  "Administers a cluster.\n\n  escher admin restored      after etcd was restored from a backup\n  escher admin certificate   a certificate for the HTTP API of a server\n  escher admin secrets-key   the key that seals secrets",
 		Args:  cmdutil.Exactly(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAdminRestored(f), newAdminCertificate(f))
+	cmd.AddCommand(newAdminRestored(f), newAdminCertificate(f), newAdminSecretsKey(f))
 	return cmd
 }
 

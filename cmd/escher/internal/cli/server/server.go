@@ -99,6 +99,7 @@ func NewServer(f *cmdutil.Factory) *cobra.Command {
 	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, without a password")
 	addAPI(set, &cfg.API, &cfg.APICert, &cfg.APIKey)
 	set.StringVar(&cfg.APICA, "api-ca", "", "directory with ca.pem and ca.key of the authority that signs certificates for agents: that of escher admin certificate")
+	set.StringVar(&cfg.SecretsKey, "secrets-key", "", "file of the keys that seal secrets: that of escher admin secrets-key, the same on each server; default: no secrets")
 	addHistory(set, &cfg.History)
 	set.StringVar(&cfg.DataDir, "data-dir", defaultDataDir, "directory of the history: this server's own copy")
 	set.BoolVar(&cfg.Pprof, "pprof", false, "serve profiles at --ops, too")

@@ -34,6 +34,17 @@ func (t *taskDescription) writeIsolation(s *render.Sheet) {
 	for _, f := range t.spec.Tmpfs {
 		s.Line("  in memory", strings.TrimSpace(f.Target+" "+sizeText(f.Size)))
 	}
+	for _, u := range t.spec.Secrets {
+		ways := make([]string, 0, len(u.Env)+1)
+		for _, e := range u.Env {
+			variable, _, _ := strings.Cut(e, "=")
+			ways = append(ways, "$"+variable)
+		}
+		if u.Dir != "" {
+			ways = append(ways, u.Dir)
+		}
+		s.Line("  secret", u.Name+" in "+strings.Join(ways, ", "))
+	}
 	for _, u := range t.spec.Ulimits {
 		s.Line("  ulimit", u.Name+"="+u.Limits())
 	}

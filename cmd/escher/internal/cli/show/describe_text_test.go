@@ -84,6 +84,7 @@ func TestWriteIsolation(t *testing.T) {
 			types.Spec{Shm: 1 << 30, Tmpfs: []types.Tmpfs{{Target: "/a"}, {Target: "/b", Size: 1 << 20}}, ReadOnlyRoot: true},
 			[]string{"shared memory: 1Gi", "in memory: /a", "in memory: /b 1Mi", "root: read-only"},
 		},
+		{types.Spec{Secrets: []types.SecretUse{{Name: "db", Env: []string{"A=a", "B=b"}}, {Name: "tls", Dir: "/tls"}}}, []string{"secret: db in $A, $B", "secret: tls in /tls"}},
 		{types.Spec{Socket: types.SocketNone}, []string{"task socket: none"}},
 	} {
 		var out strings.Builder

@@ -88,6 +88,7 @@ id: c
 		{"token with more", controlplane.TokenKey("n1"), append(secret, 0xfa, 0x01, 2, 'h', 'i'), "# 5 bytes are fields"},
 		{"token at no key of ours", controlplane.TokenKey("n1") + "/more", secret, "# Escher does not use this key\n"},
 		{"token of a user", controlplane.Prefix(controlplane.Credentials) + "c1", types.Encode(7, &types.Credential{Subject: "user:bob", Hash: "sesame", Made: 1}), "hash: …\n"},
+		{"secret", controlplane.SecretKey("d", "db"), types.Encode(7, &types.Secret{Key: "k1", Sealed: "\xff\x00x", Entries: []types.SecretEntry{{Name: "password", Size: 6}}}), "key: k1\nsealed: 3 bytes\nentries:\n  - name: password\n    size: 6\n"},
 		{"environment", controlplane.SpecKey("d", strings.Repeat("a", 64)), types.Encode(7, &types.Spec{Image: "i", Env: []string{"A=open-sesame"}}), "  - A=…\n"},
 		{"torn environment", controlplane.SpecKey("d", strings.Repeat("a", 64)), types.Encode(7, &types.Spec{Image: "i", Env: []string{"A=open-sesame"}})[:25], "# it counts as absent: "},
 	} {

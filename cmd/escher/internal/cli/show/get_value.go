@@ -132,6 +132,8 @@ func elementAsYAML(f protoreflect.FieldDescriptor, v protoreflect.Value) *yaml.N
 	switch {
 	case f.Message() != nil:
 		return asYAML(v.Message())
+	case f.Kind() == protoreflect.BytesKind: // what servers have sealed
+		return scalar(fmt.Sprintf("%d bytes", len(v.Bytes())))
 	case f.Kind() == protoreflect.Int64Kind:
 		node := scalar(v.Int())
 		node.LineComment = meaning(v.Int())

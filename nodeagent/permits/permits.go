@@ -1,10 +1,10 @@
-package nodeagent
+// Package permits says which dangerous settings tasks may request on a node. It is pure.
+package permits
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -34,9 +34,9 @@ type Permissions struct {
 
 func (p Permissions) maxPids() int { return cmp.Or(p.MaxPids, DefaultMaxPids) }
 
-// permits returns the resources that place tasks with such requests here, and nowhere else: see
+// Permits returns the resources that place tasks with such requests here, and nowhere else: see
 // types.Spec.Permits.
-func (p Permissions) permits() map[string]types.Quantity {
+func (p Permissions) Permits() map[string]types.Quantity {
 	out := make(map[string]types.Quantity)
 	if p.Privileged {
 		out[string(types.PermitPrivileged)] = types.Inf
@@ -47,10 +47,10 @@ func (p Permissions) permits() map[string]types.Quantity {
 	return out
 }
 
-// check returns Invalid for a spec that requests more than the node permits. Such a task did not
-// request the resources of permits, or the node's configuration has changed since.
-func (p Permissions) check(node string, spec *types.Spec) error {
-	has := p.permits()
+// Check returns Invalid for a spec that requests more than the node permits. Such a task did not
+// request the resources of Permits, or the node's configuration has changed since.
+func (p Permissions) Check(node string, spec *types.Spec) error {
+	has := p.Permits()
 	lacks := types.Textf("%s", action.StartAgentWith.Of())
 	lacking := false
 	for _, id := range spec.Permits() {
@@ -68,44 +68,30 @@ func (p Permissions) check(node string, spec *types.Spec) error {
 	return nil
 }
 
-// pids returns the limit of processes and threads for the container of a spec.
-func (p Permissions) pids(spec *types.Spec) int64 {
-	return cmp.Or(int64(spec.Pids), p.usual(0))
+// Pids returns the limit of processes and threads for the container of a spec.
+func (p Permissions) Pids(spec *types.Spec) int64 {
+	return cmp.Or(int64(spec.Pids), p.Usual(0))
 }
 
-// usual returns the limit of processes and threads for a container without one in its spec. of is
+// Usual returns the limit of processes and threads for a container without one in its spec. of is
 // that of its namespace; 0 means DefaultPids.
-func (p Permissions) usual(of int) int64 { return int64(min(cmp.Or(of, DefaultPids), p.maxPids())) }
+func (p Permissions) Usual(of int) int64 { return int64(min(cmp.Or(of, DefaultPids), p.maxPids())) }
 
-func (c Config) validatePermissions() error {
+// Validate checks the permissions, and that no capacity sets what follows from them.
+func (p Permissions) Validate(capacity types.Requests) error {
 	var errs []error
-	for _, r := range c.Capacity {
+	for _, r := range capacity {
 		if allow, ok := types.ResourceID(r.Name).Permit(); ok {
 			errs = append(errs, types.Errorf(types.Invalid, "capacity.%s: cannot be set: it follows from %s", r.Name, allow))
 		}
 	}
-	for _, name := range c.Permissions.Capabilities {
+	for _, name := range p.Capabilities {
 		if !slices.Contains(types.Capabilities(), name) {
 			errs = append(errs, fmt.Errorf("allow-cap: %q is no capability to be named: name each that tasks may add, such as NET_ADMIN", name))
 		}
 	}
-	if n := c.Permissions.MaxPids; n < 0 || n > types.MaxPids {
+	if n := p.MaxPids; n < 0 || n > types.MaxPids {
 		errs = append(errs, fmt.Errorf("max-pids: %d is out of range: give 1 to %d, or 0 for %d", n, types.MaxPids, DefaultMaxPids))
 	}
 	return errors.Join(errs...)
-}
-
-// capacity returns the capacity of the node: the configured one, its ports and its permissions.
-func (c *Config) capacity() types.Requests {
-	amounts := c.Permissions.permits()
-	if c.Ports != (PortRange{}) {
-		maps.Copy(amounts, map[string]types.Quantity{string(types.Port): c.Ports.capacity()})
-	}
-	if len(amounts) == 0 {
-		return c.Capacity
-	}
-	for _, r := range c.Capacity {
-		amounts[r.Name] = r.Amount
-	}
-	return types.NewRequests(amounts)
 }

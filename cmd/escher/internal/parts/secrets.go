@@ -1,0 +1,48 @@
+package parts
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/escher-sched/escher/api/client"
+	"github.com/escher-sched/escher/api/secrets"
+	"github.com/escher-sched/escher/nodeagent"
+	given "github.com/escher-sched/escher/nodeagent/secrets"
+)
+
+// secretsKeys returns the keys in a file; nil for no file.
+func secretsKeys(path string) (*secrets.Keys, error) {
+	if path == "" {
+		return nil, nil
+	}
+	return secrets.Load(path)
+}
+
+// OwnSecrets opens the secrets of attempts in this process, which is a server too.
+func OwnSecrets(service secrets.Service) func(context.Context, nodeagent.Attempt) (given.Values, error) {
+	return func(ctx context.Context, a nodeagent.Attempt) (given.Values, error) {
+		values, err := service.For(ctx, a.Node, a.Namespace, a.Task, a.Number)
+		return given.Values(values), err
+	}
+}
+
+// secrets returns what gets the secrets of attempts from the server, with the certificate of the node or,
+// without one, with its token.
+func (j Join) secrets(id *nodeIdentity) func(context.Context, nodeagent.Attempt) (given.Values, error) {
+	return func(ctx context.Context, a nodeagent.Attempt) (given.Values, error) {
+		conf := client.Config{Server: j.Server, CACert: j.CACert, Token: j.Token}
+		if id.has() {
+			conf.Token, conf.Certificate = "", id.present
+		}
+		c, err := client.New(conf)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		var answer struct{ Secrets given.Values }
+		body := map[string]any{"namespace": a.Namespace, "task": a.Task, "attempt": a.Number}
+		err = c.Do(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(a.Node)+"/secrets", body, &answer)
+		return answer.Secrets, err
+	}
+}
