@@ -60,7 +60,7 @@ func benchTunnels(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	registry, err := tunnels.New(tunnels.Config{})
+	registry, err := tunnels.New(tunnels.Config{Now: time.Now})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -44,12 +44,11 @@ type self struct {
 	token string
 }
 
-func newSelf() (*self, error) {
+func newSelf(now time.Time) (*self, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, types.Errorf(types.Internal, "make a key: %w", err)
 	}
-	now := time.Now()
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{peerName}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(selfLife)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	if err != nil {
@@ -127,7 +126,7 @@ func (r *Registry) forward(w http.ResponseWriter, req *http.Request) error {
 		return err
 	}
 	defer stream.Close()
-	conn, err := hijack(w, streamOf)
+	conn, err := hijack(w, streamOf, r.cfg.Now())
 	if err != nil {
 		return err
 	}
@@ -253,7 +252,7 @@ func (r *Registry) ask(ctx context.Context, s server, node string) (net.Conn, er
 	}
 	stream, err := upgrade(conn, "server "+s.name, req)
 	if err != nil {
-		conn.Close()
+		_ = conn.Close()
 		return nil, err
 	}
 	return stream, nil

@@ -122,13 +122,13 @@ func TestServersOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	other, err := tunnels.New(tunnels.Config{Name: "other"})
+	other, err := tunnels.New(tunnels.Config{Name: "other", Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv := &http.Server{Handler: http.NotFoundHandler(), TLSConfig: tlsOf(other), ReadHeaderTimeout: time.Minute}
 	go srv.ServeTLS(l, "", "") //nolint:errcheck // it ends with the listener
-	defer srv.Close()
+	defer func() { _ = srv.Close() }()
 	c.register("s1", l.Addr().String())
 	if _, err := c.says(s2, "n1"); !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "another program answers at its address") {
 		t.Errorf("another program: %v", err)

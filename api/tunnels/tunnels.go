@@ -35,6 +35,8 @@ type Config struct {
 	Name, Address string
 	// Connect connects to an address of another server; nil means by TCP.
 	Connect func(ctx context.Context, address string) (net.Conn, error)
+	// Now returns the time.
+	Now func() time.Time
 	// Log logs tunnels; nil means no log.
 	Log *zap.Logger
 }
@@ -72,13 +74,13 @@ func New(cfg Config) (*Registry, error) {
 			return dialer.DialContext(ctx, "tcp", address)
 		}
 	}
-	self, err := newSelf()
+	self, err := newSelf(cfg.Now())
 	if err != nil {
 		return nil, err
 	}
 	return &Registry{
 		cfg: cfg, self: self, held: make(map[string]*held),
-		use: access.NewGauges(access.Use{Rate: openRate, Burst: openBurst}, time.Now),
+		use: access.NewGauges(access.Use{Rate: openRate, Burst: openBurst}, cfg.Now),
 	}, nil
 }
 
@@ -138,7 +140,7 @@ func (r *Registry) take(w http.ResponseWriter, req *http.Request, authority *acc
 	if err != nil {
 		return err
 	}
-	conn, err := hijack(w, tunnelOf)
+	conn, err := hijack(w, tunnelOf, r.cfg.Now())
 	if err != nil {
 		end()
 		return err

@@ -59,7 +59,7 @@ func (c *cluster) start(name string) *server {
 	if err != nil {
 		c.Fatal(err)
 	}
-	registry, err := tunnels.New(tunnels.Config{Store: c.Store, Name: name, Address: l.Addr().String(), Log: zap.NewNop()})
+	registry, err := tunnels.New(tunnels.Config{Store: c.Store, Name: name, Address: l.Addr().String(), Now: time.Now, Log: zap.NewNop()})
 	if err != nil {
 		c.Fatal(err)
 	}

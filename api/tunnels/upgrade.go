@@ -84,8 +84,8 @@ func upgrades(req *http.Request, protocol string) error {
 	return nil
 }
 
-// hijack takes the connection of a request over, and answers that it has the protocol from here on.
-func hijack(w http.ResponseWriter, protocol string) (net.Conn, error) {
+// hijack takes the connection of a request over, and answers that it has the protocol from now on.
+func hijack(w http.ResponseWriter, protocol string, now time.Time) (net.Conn, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, types.Errorf(types.Internal, "take a connection over: %w", err)
@@ -94,7 +94,7 @@ func hijack(w http.ResponseWriter, protocol string) (net.Conn, error) {
 		conn.Close()
 		return nil, types.Errorf(types.Invalid, "the sender does not wait for the answer")
 	}
-	err = conn.SetDeadline(time.Now().Add(upgradeTimeout))
+	err = conn.SetDeadline(now.Add(upgradeTimeout))
 	if err == nil {
 		_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+protocol+"\r\n\r\n")
 	}

@@ -54,10 +54,8 @@ func TestRequiredPolicyIsNoDifference(t *testing.T) {
 			}
 			want(t, w.apply(file, apply.Options{}), apply.Unchanged)
 			w.blocked(strings.Replace(file, "image: a", "image: b", 1), apply.Options{}, types.Precondition, "(spec.image: a → b)")
-			named := file + "use: {name: \"org:fast\"}\n"
 			if name == "no policy" {
-				named = file + "policies: [{name: use, with: {name: \"org:fast\"}}]\n"
-				want(t, w.apply(named, apply.Options{}), apply.Unchanged)
+				want(t, w.apply(file+"policies: [{name: use, with: {name: \"org:fast\"}}]\n", apply.Options{}), apply.Unchanged)
 			}
 			w.joins()
 			want(t, w.apply(file, apply.Options{}), apply.Unchanged)

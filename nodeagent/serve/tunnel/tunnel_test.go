@@ -462,7 +462,7 @@ func TestVetting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer mux.Close()
+		defer func() { _ = mux.Close() }()
 		_, _ = mux.OpenStream() // the tunnel may have ended before it returns
 		<-ended
 		if lasted := time.Since(began); lasted > 0 {

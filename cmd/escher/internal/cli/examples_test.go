@@ -41,7 +41,7 @@ func parsedExamples() []string {
 	return []string{
 		"escher dev", "escher server ", "escher agent ", "escher admin restored", "escher rerun sweep-x7k2.07", "escher context set prod ", "escher node doctor", "escher bench",
 		"escher audit --exec-log", "escher audit --repair", "escher exec -it ", "escher port-forward ",
-		"escher run -it ", "escher apply -f console.yaml", "escher attach ", "escher ps -w", "escher reservations -w", "escher events -f -l ", "escher policies log team -f", "escher login ", "escher admin certificate", "escher admin secrets-key",
+		"escher run -it ", "escher apply -f console.yaml", "escher attach ", "escher ps -w", "escher reservations -w", "escher events -f -l ", "escher policies log team -f", "escher log -f", "escher login ", "escher admin certificate", "escher admin secrets-key",
 	}
 }
 

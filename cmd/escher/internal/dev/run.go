@@ -172,7 +172,7 @@ func (c *running) server(context.Context) error {
 	if c.history, err = parts.NewHistory(c.store, string(c.cfg.Dir), c.info.Cluster, "", c.cfg.History, c.cfg.Log); err != nil {
 		return err
 	}
-	if c.tunnels, err = tunnels.New(tunnels.Config{Log: c.cfg.Log.Named("tunnels")}); err != nil {
+	if c.tunnels, err = tunnels.New(tunnels.Config{Now: time.Now, Log: c.cfg.Log.Named("tunnels")}); err != nil {
 		return err
 	}
 	return parts.Server{Tunnel: c.tunnels.Dial, Store: c.store, History: c.history, Placement: c.cfg.Placement, Collect: c.cfg.Collect, Decisions: c.decisions, Log: c.cfg.Log, Health: c.health, Metrics: c.registry}.Start(c.stack)

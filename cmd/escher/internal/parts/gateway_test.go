@@ -124,7 +124,7 @@ func newJoined(t *testing.T, others ...string) *joined {
 			t.Error(err)
 		}
 	})
-	held, err := tunnels.New(tunnels.Config{})
+	held, err := tunnels.New(tunnels.Config{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	held, err := tunnels.New(tunnels.Config{Store: p.store, Name: cfg.Name, Address: cfg.peer(), Log: cfg.Log.Named("tunnels")})
+	held, err := tunnels.New(tunnels.Config{Store: p.store, Name: cfg.Name, Address: cfg.peer(), Now: time.Now, Log: cfg.Log.Named("tunnels")})
 	if err != nil {
 		return err
 	}
