@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,7 +44,7 @@ func TestSecrets(t *testing.T) {
 		"--api", "https://"+address+","+socket, "--api-cert", filepath.Join(pki, "server.pem"), "--api-key", filepath.Join(pki, "server.key"), "--api-ca", pki)
 	m.reach = func(node string) (flags, env []string) {
 		if node == "etcd" {
-			return m.flags, nil
+			return slices.Concat(m.flags, []string{"--tls-cert", m.certs.server, "--tls-key", m.certs.serverKey}), nil
 		}
 		flags = []string{"--server", "https://" + address, "--cacert", filepath.Join(pki, "ca.pem")}
 		if m.agents[node] != nil {
@@ -53,20 +54,20 @@ func TestSecrets(t *testing.T) {
 	}
 	m.agent("a")
 	m.agent("etcd")
-	m.must("image", "make", image, built.program, built.escher)
+	m.byServer(socket, "image", "make", image, built.program, built.escher)
 	m.setSecret(socket, "db", "password=sesame-in-a-file", "tls.key=k")
 	m.setSecret(socket, "token", "value=sesame-in-a-variable")
 
 	id := m.applySecrets("uses", "a")
 	m.must("wait", "--until", "running", id)
-	m.reads(id)
+	m.reads(socket, id)
 	before := m.processes("a", "program work")
 	m.end(m.agents["a"], syscall.SIGKILL)
 	m.agent("a")
 	if now := m.processes("a", "program work"); len(before) != 1 || len(now) != 1 || now[0] != before[0] {
 		t.Errorf("after its agent was killed: processes %v became %v", before, now)
 	}
-	m.reads(id)
+	m.reads(socket, id)
 	m.nowhere("sesame-in-a-file", "")
 	m.nowhere("sesame-in-a-variable", "containerd")
 
@@ -105,18 +106,28 @@ func (m *machines) applySecrets(name, node string) string {
 	return m.must("submit", "-f", path)
 }
 
+// byServer runs a command by the API of the server, and returns what it prints.
+func (m *machines) byServer(socket string, args ...string) string {
+	m.t.Helper()
+	o := command(m.t, nil, append([]string{"--server", socket}, args...)...)
+	if o.code != 0 {
+		m.t.Fatalf("escher %s: exit code %d\n%s%s", strings.Join(args, " "), o.code, o.out, o.err)
+	}
+	return strings.TrimSuffix(o.out, "\n")
+}
+
 // reads checks the values in a container.
-func (m *machines) reads(id string) {
+func (m *machines) reads(socket, id string) {
 	m.t.Helper()
 	to := filepath.Join(m.t.TempDir(), "password")
-	m.must("cp", id+":/run/secrets/db/password", to)
+	m.byServer(socket, "cp", id+":/run/secrets/db/password", to)
 	if got, err := os.ReadFile(to); err != nil || string(got) != "sesame-in-a-file" {
 		m.t.Errorf("the file has %q, %v", got, err)
 	}
-	if got := m.must("exec", id, "--", "/bin/program", "env", "TOKEN"); got != "sesame-in-a-variable" {
+	if got := m.byServer(socket, "exec", id, "--", "/bin/program", "env", "TOKEN"); got != "sesame-in-a-variable" {
 		m.t.Errorf("the variable is %q", got)
 	}
-	if said := m.must("describe", id, "-o", "json") + m.must("describe", id) + m.must("events", id); strings.Contains(said, "sesame") || !strings.Contains(said, "/run/secrets/db") {
+	if said := m.byServer(socket, "describe", id, "-o", "json") + m.byServer(socket, "describe", id) + m.byServer(socket, "events", id); strings.Contains(said, "sesame") || !strings.Contains(said, "/run/secrets/db") {
 		m.t.Errorf("described as %s", said)
 	}
 }
