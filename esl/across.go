@@ -20,9 +20,17 @@ func Named(ns, name string) cluster.ID {
 	return cluster.ID{Namespace: ns, ID: name}
 }
 
+// Across is in the names of the objects of shared policies in other namespaces, and in the id of no policy.
+const Across = ".."
+
 // OwnerOf returns what the names of the objects of a shared policy begin with in the namespace of a job that
-// names it: org.lab for org:lab.
-func OwnerOf(name string) string { return strings.Replace(name, ":", ".", 1) }
+// names it: org..lab for org:lab.
+func OwnerOf(name string) string { return strings.Replace(name, ":", Across, 1) }
+
+// CheckID refuses the id of a policy that is in the names of the objects of shared policies of other namespaces.
+func CheckID(id string) error {
+	return InvalidIf(strings.Contains(id, Across), "%q has two dots in a row, as the objects of policies of other namespaces have: choose another id", id)
+}
 
 // allows reports whether the settings of a namespace let its jobs take part in a shared policy.
 func allows(n *types.Namespace, ns string, shared cluster.ID) bool {

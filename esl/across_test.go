@@ -21,7 +21,7 @@ func TestNames(t *testing.T) {
 	if got := s.Ref(s.At("org:lab")); got != "lab" {
 		t.Errorf("one of the own namespace is %s", got)
 	}
-	if OwnerOf("lab") != "lab" || OwnerOf("org:lab") != "org.lab" {
+	if OwnerOf("lab") != "lab" || OwnerOf("org:lab") != "org..lab" {
 		t.Error(OwnerOf("lab"), OwnerOf("org:lab"))
 	}
 }
@@ -105,7 +105,7 @@ func TestRequired(t *testing.T) {
 	n := &types.Namespace{Policies: []types.NamespacePolicy{{Name: "org:a", Required: true}, {Name: "org:b"}, {Name: "org:c", Required: true}}}
 	own := []Policy{near{}, Use{Name: "org:c", As: "team/alice"}}
 	got := required(n, own)
-	if len(got) != 3 || got[2] != (Use{Name: "org:a"}) || len(own) != 2 {
+	if len(got) != 3 || got[2] != (Use{Name: "org:a", Required: true}) || len(own) != 2 {
 		t.Errorf("%v", got)
 	}
 	if again := required(n, got); len(again) != 3 {

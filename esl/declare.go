@@ -17,6 +17,9 @@ import (
 // policy creates exists and has another owner.
 func (c *Client) Declare(ctx context.Context, id string, p Shared, session string) error {
 	fail := func(err error) error { return types.Errorf(types.ClassOf(err), "declare %s %s: %w", p.Kind(), id, err) }
+	if err := CheckID(id); err != nil {
+		return fail(err)
+	}
 	one, err := Stored(p)
 	if err != nil {
 		return fail(err)

@@ -163,6 +163,7 @@ func (c *Client) group(ctx context.Context, job controlplane.Job, batch Batch, p
 	if err != nil {
 		return nil, err
 	}
+	job = withDefaults(job, settings, policies)
 	g, err := c.applied(job, policies, shared, nodes, histories)
 	if !fresh && types.Is(err, types.Precondition) {
 		if nodes, _, err = c.look(ctx, policies, true); err != nil {
@@ -245,6 +246,24 @@ func (c *Client) Required(ctx context.Context, policies []Policy) ([]Policy, err
 		return nil, err
 	}
 	return required(n, policies), nil
+}
+
+// withDefaults returns a job whose tasks request what the settings of their namespace add to their requests, if
+// they draw on a share of another namespace: they draw for that, too.
+func withDefaults(job controlplane.Job, settings *types.Namespace, policies []Policy) controlplane.Job {
+	elsewhere := func(p Policy) bool {
+		u, ok := p.(Use)
+		return ok && strings.Contains(u.Name, ":")
+	}
+	if len(settings.Defaults) == 0 || !slices.ContainsFunc(policies, elsewhere) {
+		return job
+	}
+	job.Tasks = slices.Clone(job.Tasks)
+	for i := range job.Tasks {
+		t := &job.Tasks[i].Task
+		t.Requests = t.Requests.Plus(settings.Missing(t.Requests))
+	}
+	return job
 }
 
 // applied returns the group of a job after its policies have been applied.

@@ -24,6 +24,8 @@ type Use struct {
 	As string `json:"as,omitempty" desc:"the flow of a fair-queue, or the user of a fair-share with the teams before it: a/alice" is:"text"`
 	// Amount is how much of a semaphore each task holds; 0 means 1.
 	Amount int `json:"amount,omitempty" desc:"how much of a semaphore each task holds; 1 if it is left out" zero:"is nothing: leave the policy out, or leave amount out for 1"`
+	// Required reports whether the settings of the namespace have added it. Submission sets it.
+	Required bool `json:"required,omitempty" desc:"whether the settings of the namespace have added it; leave it out"`
 	// Of is the kind of the shared policy. Submission sets it.
 	Of string `json:"of,omitempty" desc:"the kind that the shared policy must have; any if it is left out" is:"text"`
 }
@@ -168,7 +170,7 @@ func required(n *types.Namespace, policies []Policy) []Policy {
 	out := policies[:len(policies):len(policies)]
 	for _, p := range n.Policies {
 		if p.Required && !uses(policies, p.Name) {
-			out = append(out, Use{Name: p.Name})
+			out = append(out, Use{Name: p.Name, Required: true})
 		}
 	}
 	return out
@@ -363,6 +365,9 @@ func (u Use) spelled(kind, field string) types.Policy {
 	}
 	if u.Amount != 0 {
 		with += fmt.Sprintf(`,"amount":%d`, u.Amount)
+	}
+	if u.Required {
+		with += `,"required":true`
 	}
 	return types.Policy{Kind: kind, With: with + "}"}
 }

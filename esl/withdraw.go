@@ -7,6 +7,7 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
 )
@@ -25,9 +26,6 @@ func (c *Client) Withdraw(ctx context.Context, id string, force bool) error {
 	for try := 1; ; try++ {
 		err := c.withdraw(ctx, id, force)
 		if !types.Is(err, types.Conflict) || try == withdrawTries {
-			if err == nil {
-				err = c.withdrawElsewhere(ctx, id)
-			}
 			if err != nil {
 				return types.Errorf(types.ClassOf(err), "withdraw %s: %w", id, err)
 			}
@@ -36,12 +34,11 @@ func (c *Client) Withdraw(ctx context.Context, id string, force bool) error {
 	}
 }
 
-// withdrawElsewhere removes the pools of a withdrawn policy in the namespaces whose jobs may take part. If the
-// caller dies, the next policy of that name does.
-func (c *Client) withdrawElsewhere(ctx context.Context, id string) error {
+// takingPart returns clients of the other namespaces whose jobs may take part in a policy.
+func (c *Client) takingPart(ctx context.Context, id string) (out []*controlplane.Client, err error) {
 	all, err := c.Namespaces(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	at := cluster.ID{Namespace: c.Namespace(), ID: id}
 	for i := range all {
@@ -51,10 +48,24 @@ func (c *Client) withdrawElsewhere(ctx context.Context, id string) error {
 		}
 		of, err := controlplane.New(c.Store(), n.Name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		owner := OwnerOf(at.Namespace + ":" + at.ID)
-		kvs, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Resources, n.Name) + owner + ".", KeysOnly: true})
+		out = append(out, of)
+	}
+	return out, nil
+}
+
+// withdrawElsewhere removes the pools of a withdrawn policy in the namespaces whose jobs may take part. If the
+// caller dies, the next policy of that name does.
+func (c *Client) withdrawElsewhere(ctx context.Context, id string, kept types.Policies) error {
+	ctx = submitter.With(ctx, submitter.Submitter{}) // its makers have no right to them
+	all, err := c.takingPart(ctx, id)
+	if err != nil {
+		return err
+	}
+	owner := OwnName(OwnerOf(c.Namespace()+":"+id), Labels(kept.Policies)[0], "") + "."
+	for _, of := range all {
+		kvs, _, err := controlplane.ListAll(ctx, c.Store(), controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Resources, of.Namespace()) + owner, KeysOnly: true})
 		if err != nil {
 			return err
 		}
@@ -92,7 +103,9 @@ func (c *Client) withdraw(ctx context.Context, id string, force bool) error {
 	case !force && len(jobs) > 0:
 		return types.Errorf(types.Precondition, "it is in use by %s, such as %s: stop them first, or force the removal", words.Count(len(jobs), "job"), jobs[0])
 	case !force:
-		t.IfNoPoliciesSince(at)
+		if err := c.noneSince(ctx, t, id, at); err != nil {
+			return err
+		}
 	}
 	made, lasting, err := c.madeBy(ctx, id, kept)
 	if err != nil {
@@ -107,7 +120,20 @@ func (c *Client) withdraw(ctx context.Context, id string, force bool) error {
 		return c.withdraw(ctx, id, force)
 	}
 	made.first(PerPlan).remove(t)
-	_, err = t.Commit(ctx)
+	if _, err = t.Commit(ctx); err != nil {
+		return err
+	}
+	return c.withdrawElsewhere(ctx, id, kept)
+}
+
+// noneSince makes a transaction depend on no job having begun to refer to a policy after a revision.
+func (c *Client) noneSince(ctx context.Context, t *controlplane.Transaction, id string, at int64) error {
+	t.IfNoPoliciesSince(at)
+	all, err := c.takingPart(ctx, id)
+	for _, of := range all {
+		t.In(of).IfNoPoliciesSince(at)
+	}
+	t.In(c.Client)
 	return err
 }
 

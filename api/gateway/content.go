@@ -146,7 +146,7 @@ func (c *check) submitted(ctx context.Context, n int, k controlplane.Key, put *o
 	if by.User == "" || c.user.node != "" { // the socket of a task does so itself
 		return nil
 	}
-	value, err := by.Recorded(ctx, c.g.cfg.Rules, string(put.key), put.value, fresh)
+	value, err := by.Recorded(c.checks(ctx), string(put.key), put.value, fresh)
 	if err != nil {
 		return err
 	}
@@ -160,15 +160,25 @@ func (c *check) submitted(ctx context.Context, n int, k controlplane.Key, put *o
 		return nil
 	}
 	var is, was string
+	var there types.Message
 	switch m := m.(type) {
 	case *types.Task:
 		var before types.Task
 		_, _, err = c.read(ctx, k.String(), &before)
-		is, was = m.User, before.User
+		is, was, there = m.User, before.User, &before
+	case *types.Reservation:
+		var before types.Reservation
+		_, _, err = c.read(ctx, k.String(), &before)
+		there = &before
 	case *types.Job:
 		var before types.Job
 		_, _, err = c.read(ctx, k.String(), &before)
 		is, was = m.User, before.User
+	}
+	if err == nil && there != nil {
+		if err = by.Changes(c.checks(ctx), k.Namespace, m, there); err != nil {
+			err = types.Errorf(types.ClassOf(err), "commit: %s: %w", k, err)
+		}
 	}
 	if err == nil && is != was {
 		err = types.Errorf(types.Denied, "commit: %s: user: %q was %q: leave it as it is", k, is, was)

@@ -72,7 +72,7 @@ type Config struct {
 	// Use and Watching bound what subjects do, at all listeners together: see NewUse.
 	Use, Watching *access.Gauges
 	// Rules are what the shares of users ask of what programs put; nil means nothing.
-	Rules *submitter.Rules
+	Rules submitter.Rules
 	// Now returns the time.
 	Now func() time.Time
 }

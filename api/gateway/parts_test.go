@@ -147,7 +147,7 @@ func TestShareOfAnotherNamespace(t *testing.T) {
 	}
 	kv, err := controlplane.Get(t.Context(), w.direct, controlplane.TaskKey("a", job.Tasks[0]))
 	var is types.Task
-	if err != nil || !controlplane.Read(kv, &is) || is.User != "alice" || is.Requests.Get("org.lab.fair-share.a.alice.cpu") != 1000 {
+	if err != nil || !controlplane.Read(kv, &is) || is.User != "alice" || is.Requests.Get("org..lab.fair-share.a.alice.cpu") != 1000 {
 		t.Errorf("%+v, %v", is, err)
 	}
 }

@@ -112,6 +112,16 @@ type check struct {
 	recorded map[int][]byte
 	// settings and closed are those of a namespace, once they are read.
 	settings map[string]*types.Namespace
+	// shares are the checks of Config.Rules, once they are made.
+	shares *submitter.Checks
+}
+
+// checks returns those of Config.Rules for the transaction; nil if there are none.
+func (c *check) checks(ctx context.Context) *submitter.Checks {
+	if c.shares == nil && c.g.cfg.Rules != nil {
+		c.shares = c.g.cfg.Rules(ctx)
+	}
+	return c.shares
 }
 
 // anyRevision stands for a compare that does not say that a key is at a revision.
@@ -303,5 +313,5 @@ func (c *check) delete(ctx context.Context, d *operation, writes bool) error {
 	if c.user.node != "" { // the socket of a task asks itself
 		return nil
 	}
-	return submitter.Deletes(ctx, c.g.cfg.Rules, k.String())
+	return c.checks(ctx).Deletes(k.String())
 }

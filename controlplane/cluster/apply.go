@@ -66,6 +66,8 @@ func (v *View) apply(k controlplane.Key, e change) (bool, error) {
 		return update(&v.node(k.Node).Cordon, e)
 	case controlplane.Namespaces:
 		return updateIn(v.Namespaces, k.Namespace, e)
+	case controlplane.Admissions:
+		return updateIn(v.Closed, k.Namespace, e)
 	case controlplane.Resources:
 		return v.applyResource(k, e)
 	case controlplane.Provided:

@@ -88,6 +88,9 @@ func (v *View) others(f func(key string)) {
 	for ns := range v.Namespaces {
 		f(controlplane.NamespaceKey(ns))
 	}
+	for ns := range v.Closed {
+		f(controlplane.NamespaceAdmissionKey(ns))
+	}
 	for name := range v.Schedulers {
 		f(controlplane.SchedulerKey(name))
 	}

@@ -76,6 +76,8 @@ type View struct {
 	Schedulers map[string]*Cell[types.Leader]
 	Leaders    map[string]*Cell[types.Leader]
 	Admission  Cell[types.Admission]
+	// Closed are the namespaces that are over their budget.
+	Closed map[string]*Cell[types.Admission]
 
 	// tasks holds the expanded tasks.
 	tasks     map[ID]*Task
@@ -184,6 +186,7 @@ func New() *View {
 		Jobs:         make(map[ID]*Cell[types.Job]),
 		Sessions:     make(map[ID]*Cell[types.Session]),
 		Namespaces:   make(map[string]*Cell[types.Namespace]),
+		Closed:       make(map[string]*Cell[types.Admission]),
 		Reservations: make(map[ID]*Reservation),
 		Policies:     make(map[ID]*Cell[types.Policies]),
 		Histories:    make(map[ID]*Cell[types.History]),

@@ -40,6 +40,9 @@ func ValidateShared(field, name string) error {
 	if !ok {
 		return types.Errorf(types.Invalid, "%s: %q has no namespace: write it before the name, such as org:lab", field, types.Cut(name, types.MaxName))
 	}
+	if strings.Contains(name, "..") {
+		return types.Errorf(types.Invalid, "%s: %q has two dots in a row: name another policy", field, types.Cut(name, types.MaxName))
+	}
 	return cmp.Or(types.ValidateName(field, ns), types.ValidateName(field, id))
 }
 

@@ -3,6 +3,7 @@ package submitter
 
 import (
 	"context"
+	"reflect"
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -44,24 +45,37 @@ func (s Submitter) Act(field, ns, user, instead string) error {
 	return nil
 }
 
-// Rules are what the shares of users ask of what a submitter puts.
-type Rules struct {
+// Rules returns what shares ask of what submitters put in one transaction. nil means that there are no shares.
+type Rules func(ctx context.Context) *Checks
+
+// Checks are the rules for one transaction, which read each thing once.
+type Checks struct {
 	// Payer returns the user whose share a resource is part of; empty if it is part of none.
 	Payer func(resource string) string
 	// Draws returns nil if requests of a namespace draw on the shares on which each of its tasks draws.
-	// Denied: they do not.
-	Draws func(ctx context.Context, ns string, requests types.Requests) error
+	// reserves reports whether they are of a reservation without a job. Denied: they do not.
+	Draws func(ns string, requests types.Requests, reserves bool) error
 	// Sets returns nil if a submitter may set or delete a resource of a namespace. Denied: a policy of
 	// another namespace sets it.
-	Sets func(ctx context.Context, ns, resource string) error
+	Sets func(ns, resource string) error
+	// Declares returns nil if a submitter may put policies of an id. Denied: they would evade a share.
+	Declares func(ns, id string, p *types.Policies) error
+}
+
+// in returns the checks of a transaction; nil if there are none.
+func (r Rules) in(ctx context.Context) *Checks {
+	if r == nil {
+		return nil
+	}
+	return r(ctx)
 }
 
 // Store is a store whose transactions record, in new tasks and jobs, their submitter. It
 // refuses those that name another user, in a label or in a request, and what its rules refuse.
 type Store struct {
 	controlplane.Store
-	// Rules are those of shares; nil means that there are no shares.
-	Rules *Rules
+	// Rules are those of shares.
+	Rules Rules
 	// Committed is called after each committed transaction; nil means that it is not.
 	Committed func(ctx context.Context, txn controlplane.Txn, revision int64)
 }
@@ -75,7 +89,7 @@ func (s Store) Scan(ctx context.Context, opts controlplane.ListOptions, take fun
 func (s Store) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.Result, error) {
 	if by := From(ctx); by.User != "" {
 		var err error
-		if txn.Ops, err = s.recorded(ctx, by, txn); err != nil {
+		if txn.Ops, err = recorded(by, s.Rules.in(ctx), txn); err != nil {
 			return controlplane.Result{}, err
 		}
 	}
@@ -87,7 +101,7 @@ func (s Store) Commit(ctx context.Context, txn controlplane.Txn) (controlplane.R
 }
 
 // recorded returns the operations of a transaction, with the user in new tasks and jobs.
-func (s Store) recorded(ctx context.Context, by Submitter, txn controlplane.Txn) ([]controlplane.Op, error) {
+func recorded(by Submitter, checks *Checks, txn controlplane.Txn) ([]controlplane.Op, error) {
 	there := make(map[string]bool)
 	for _, c := range txn.Compares {
 		if c.Revision != 0 {
@@ -98,9 +112,9 @@ func (s Store) recorded(ctx context.Context, by Submitter, txn controlplane.Txn)
 	for i, op := range txn.Ops {
 		var err error
 		if ops[i] = op; op.Delete {
-			err = Deletes(ctx, s.Rules, op.Key)
+			err = checks.Deletes(op.Key)
 		} else {
-			ops[i].Value, err = by.Recorded(ctx, s.Rules, op.Key, op.Value, !there[op.Key])
+			ops[i].Value, err = by.Recorded(checks, op.Key, op.Value, !there[op.Key])
 		}
 		if err != nil {
 			return nil, err
@@ -109,21 +123,22 @@ func (s Store) recorded(ctx context.Context, by Submitter, txn controlplane.Txn)
 	return ops, nil
 }
 
-// Deletes returns nil if a submitter may delete a key. rules are Store.Rules. Denied: a policy of another
-// namespace sets it.
-func Deletes(ctx context.Context, rules *Rules, key string) error {
-	if k, ok := controlplane.Parse(key); ok && rules != nil && k.Kind == controlplane.Resources {
-		if err := rules.Sets(ctx, k.Namespace, k.Name); err != nil {
-			return types.Errorf(types.ClassOf(err), "resource %s: %w", k.Name, err)
-		}
+// Deletes returns nil if a submitter may delete a key. Denied: a policy of another namespace sets it.
+func (c *Checks) Deletes(key string) error {
+	k, ok := controlplane.Parse(key)
+	if !ok || c == nil || k.Kind != controlplane.Resources {
+		return nil
+	}
+	if err := c.Sets(k.Namespace, k.Name); err != nil {
+		return types.Errorf(types.ClassOf(err), "resource %s: %w", k.Name, err)
 	}
 	return nil
 }
 
-// Recorded returns the value to put for a key, with the user in a new task or job. rules are Store.Rules,
-// and fresh reports whether the transaction makes the key. Denied: the value names another user, or the
-// rules refuse it.
-func (s Submitter) Recorded(ctx context.Context, rules *Rules, key string, value []byte, fresh bool) ([]byte, error) {
+// Recorded returns the value to put for a key, with the user in a new task or job. fresh reports
+// whether the transaction makes the key. checks are of Store.Rules; nil means none. Denied: the value names
+// another user, or the checks refuse it.
+func (s Submitter) Recorded(checks *Checks, key string, value []byte, fresh bool) ([]byte, error) {
 	k, ok := controlplane.Parse(key)
 	if !ok {
 		return value, nil
@@ -140,10 +155,8 @@ func (s Submitter) Recorded(ctx context.Context, rules *Rules, key string, value
 			return value, err
 		}
 		t.User = user
-		for _, requests := range vectors(&t) {
-			if err := s.charges(ctx, rules, k.Namespace, user, requests); err != nil {
-				return nil, err
-			}
+		if err := s.chargesTask(checks, k.Namespace, user, &t); err != nil {
+			return nil, err
 		}
 		return types.AppendEncode(nil, types.Batch(value), &t), nil
 	case controlplane.Jobs:
@@ -162,13 +175,14 @@ func (s Submitter) Recorded(ctx context.Context, rules *Rules, key string, value
 		if !fresh || !controlplane.Read(kv, &r) {
 			return value, nil
 		}
-		for _, b := range r.Bundles {
-			if err := s.charges(ctx, rules, k.Namespace, s.User, b.Requests); err != nil {
-				return nil, err
-			}
-		}
+		return value, s.chargesReservation(checks, k.Namespace, &r)
 	case controlplane.Resources:
-		return value, Deletes(ctx, rules, key)
+		return value, checks.Deletes(key)
+	case controlplane.Policies:
+		var p types.Policies
+		if checks != nil && controlplane.Read(kv, &p) {
+			return value, checks.Declares(k.Namespace, k.ID, &p)
+		}
 	}
 	return value, nil
 }
@@ -198,18 +212,56 @@ func vectors(t *types.Task) []types.Requests {
 	return all
 }
 
+// chargesTask is charges for all vectors of a task.
+func (s Submitter) chargesTask(checks *Checks, ns, user string, t *types.Task) error {
+	for _, requests := range vectors(t) {
+		if err := s.charges(checks, ns, user, requests, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chargesReservation is charges for all bundles of a reservation.
+func (s Submitter) chargesReservation(checks *Checks, ns string, r *types.Reservation) error {
+	for _, b := range r.Bundles {
+		if err := s.charges(checks, ns, s.User, b.Requests, r.Job == ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Changes returns nil if a submitter may put a task or reservation in the place of one that is there: what it
+// requests is the same, or what a new one may request. Denied: it may not.
+func (s Submitter) Changes(checks *Checks, ns string, is, was types.Message) error {
+	switch is := is.(type) {
+	case *types.Task:
+		if before, ok := was.(*types.Task); ok && reflect.DeepEqual(vectors(is), vectors(before)) {
+			return nil
+		}
+		return s.chargesTask(checks, ns, is.User, is)
+	case *types.Reservation:
+		if before, ok := was.(*types.Reservation); ok && reflect.DeepEqual(is.Bundles, before.Bundles) {
+			return nil
+		}
+		return s.chargesReservation(checks, ns, is)
+	}
+	return nil
+}
+
 // charges refuses requests of the share of a user other than the one for whom they are, and those that do
-// not draw on a share as the rules want.
-func (s Submitter) charges(ctx context.Context, rules *Rules, ns, user string, requests types.Requests) error {
-	if rules == nil {
+// not draw on a share as the checks want.
+func (s Submitter) charges(checks *Checks, ns, user string, requests types.Requests, reserves bool) error {
+	if checks == nil {
 		return nil
 	}
-	if err := rules.Draws(ctx, ns, requests); err != nil {
+	if err := checks.Draws(ns, requests, reserves); err != nil {
 		return err
 	}
 	for _, r := range requests {
 		name, _, _ := strings.Cut(r.Name, "@")
-		if payer := rules.Payer(name); payer != "" && payer != user {
+		if payer := checks.Payer(name); payer != "" && payer != user {
 			if err := s.Act("requests."+types.Cut(name, types.MaxName), ns, payer, "leave the user out of the share"); err != nil {
 				return err
 			}

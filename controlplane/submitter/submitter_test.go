@@ -22,16 +22,28 @@ func alice(forOthers error) Submitter {
 }
 
 // rules are those of a namespace strict in which all draw on share-NAME; fixed is of another policy.
-func rules() *Rules { return &Rules{Payer: payer, Draws: draws, Sets: sets} }
+func rules(context.Context) *Checks {
+	return &Checks{Payer: payer, Draws: draws, Sets: sets, Declares: declares}
+}
 
-func draws(_ context.Context, ns string, r types.Requests) error {
+func declares(_, id string, _ *types.Policies) error {
+	if id == "evades" {
+		return types.Errorf(types.Denied, "it evades")
+	}
+	return nil
+}
+
+func draws(ns string, r types.Requests, reserves bool) error {
+	if reserves && ns == "jobs" {
+		return types.Errorf(types.Denied, "no job")
+	}
 	if ns == "strict" && !strings.Contains(r[len(r)-1].Name, "share-") {
 		return types.Errorf(types.Denied, "no share")
 	}
 	return nil
 }
 
-func sets(_ context.Context, ns, resource string) error {
+func sets(ns, resource string) error {
 	if resource == "fixed" {
 		return types.Errorf(types.Denied, "%s: another sets %s", ns, resource)
 	}
@@ -99,11 +111,15 @@ func TestRecorded(t *testing.T) {
 		"a reservation without":           {controlplane.ReservationKey("strict", "r"), &types.Reservation{Submitted: 1, Bundles: []types.Bundle{{Requests: requests()}}}, true, errDenied, "", "no share"},
 		"what another policy sets":        {controlplane.ResourceKey("lab", "fixed", "*"), &types.Resource{Capacity: 1000}, true, errDenied, "", "another sets fixed"},
 		"that again":                      {controlplane.ResourceKey("lab", "fixed", "*"), &types.Resource{Capacity: 1000}, false, errDenied, "", "another sets fixed"},
+		"a reservation of no job":         {controlplane.ReservationKey("jobs", "r"), &types.Reservation{Submitted: 1, Bundles: []types.Bundle{{Requests: requests()}}}, true, errDenied, "", "no job"},
+		"one of a job":                    {controlplane.ReservationKey("jobs", "r"), &types.Reservation{Submitted: 1, Job: "j", Bundles: []types.Bundle{{Requests: requests()}}}, true, errDenied, "", ""},
+		"policies that evade":             {controlplane.PoliciesKey("lab", "evades"), &types.Policies{Policies: []types.Policy{{Kind: "x"}}}, true, errDenied, "", "it evades"},
+		"others":                          {controlplane.PoliciesKey("lab", "p"), &types.Policies{Policies: []types.Policy{{Kind: "x"}}}, true, errDenied, "", ""},
 		"another kind":                    {controlplane.ResourceKey("lab", "x", "*"), &types.Resource{Capacity: 1000}, true, errDenied, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := types.Encode(9, c.m)
-			value, err := alice(c.others).Recorded(t.Context(), rules(), c.key, before, c.fresh)
+			value, err := alice(c.others).Recorded(rules(t.Context()), c.key, before, c.fresh)
 			if c.says != "" {
 				if !types.Is(err, types.Denied) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v, want %q", err, c.says)
@@ -145,7 +161,7 @@ func userOf(t *testing.T, key string, value []byte) string {
 // TestUnreadable: what no reader takes passes as it is, and so does a key of something else.
 func TestUnreadable(t *testing.T) {
 	for _, key := range []string{controlplane.TaskKey("lab", "t"), controlplane.JobKey("lab", "j"), controlplane.ReservationKey("lab", "r"), "/elsewhere"} {
-		if value, err := alice(errDenied).Recorded(t.Context(), rules(), key, []byte("junk"), true); err != nil || string(value) != "junk" {
+		if value, err := alice(errDenied).Recorded(rules(t.Context()), key, []byte("junk"), true); err != nil || string(value) != "junk" {
 			t.Errorf("%s: %q, %v", key, value, err)
 		}
 	}
@@ -154,7 +170,7 @@ func TestUnreadable(t *testing.T) {
 // TestStore: the store records for the submitter of a context, and for no other; it tells what it commits.
 func TestStore(t *testing.T) {
 	told := 0
-	s := Store{Store: memstore.New(), Rules: rules(), Committed: func(_ context.Context, txn controlplane.Txn, revision int64) {
+	s := Store{Store: memstore.New(), Rules: rules, Committed: func(_ context.Context, txn controlplane.Txn, revision int64) {
 		if told++; len(txn.Ops) != 1 || revision == 0 {
 			t.Errorf("told of %v at %d", txn, revision)
 		}
@@ -184,5 +200,30 @@ func TestStore(t *testing.T) {
 	}
 	if told != 2 {
 		t.Errorf("told of %d commits", told)
+	}
+}
+
+// TestChanges checks what is put in the place of a task or reservation, if it requests something else.
+func TestChanges(t *testing.T) {
+	task := func(names ...string) *types.Task { return &types.Task{User: "alice", Requests: requests(names...)} }
+	reservation := func(names ...string) *types.Reservation {
+		return &types.Reservation{Job: "j", Bundles: []types.Bundle{{Requests: requests(names...)}}}
+	}
+	for name, c := range map[string]struct {
+		is, was types.Message
+		denied  bool
+	}{
+		"the same":                {task("share-bob"), task("share-bob"), false},
+		"her share":               {task("share-alice"), task(), false},
+		"the share of another":    {task("share-bob"), task("share-alice"), true},
+		"none":                    {task(), task("share-alice"), true},
+		"one that was unreadable": {task(), new(types.Task), true},
+		"the same bundles":        {reservation("share-bob"), reservation("share-bob"), false},
+		"other bundles":           {reservation("share-bob"), reservation("share-alice"), true},
+		"something else":          {&types.Job{}, &types.Job{}, false},
+	} {
+		if err := alice(errDenied).Changes(rules(t.Context()), "strict", c.is, c.was); types.Is(err, types.Denied) != c.denied || err != nil && !c.denied {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

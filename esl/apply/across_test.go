@@ -49,7 +49,7 @@ func TestRequiredPolicyIsNoDifference(t *testing.T) {
 				t.Fatalf("%+v, %v", p, err)
 			}
 			task, err := w.Status(t.Context(), w.tasks(id)[0])
-			if err != nil || task.Task.Requests.Get("org.fast.lane") == 0 {
+			if err != nil || task.Task.Requests.Get("org..fast.lane") == 0 {
 				t.Errorf("%+v, %v", task.Task.Requests, err)
 			}
 			want(t, w.apply(file, apply.Options{}), apply.Unchanged)

@@ -271,20 +271,24 @@ func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
 	return []string{fmt.Sprintf("policies: %s → %s", orNone(textOf(esl.Canonical(is))), orNone(textOf(esl.Canonical(wanted))))}
 }
 
-// withAdded returns wanted policies with those of others that submission adds: see esl.Client.Required.
+// withAdded returns wanted policies with those of others that the settings of the namespace add: see
+// esl.Client.Required.
 func withAdded(wanted, others []types.Policy) []types.Policy {
 	out := slices.Clone(wanted)
 	for _, p := range others {
-		u, ok := esl.UseOf(p)
-		named := func(w types.Policy) bool {
-			is, ok := esl.UseOf(w)
-			return ok && is.Name == u.Name
-		}
-		if !ok || !esl.Elsewhere(p) || slices.ContainsFunc(wanted, named) {
+		added, ok := esl.UseOf(p)
+		if !ok || !added.Required {
 			continue
 		}
-		if stored, err := esl.Stored(esl.Use{Name: u.Name}); err == nil {
-			out = append(out, stored)
+		use, at := esl.Use{Name: added.Name}, len(out)
+		for i, w := range out {
+			if is, ok := esl.UseOf(w); ok && is.Name == added.Name {
+				use, at = is, i
+			}
+		}
+		use.Required = true
+		if stored, err := esl.Stored(use); err == nil {
+			out = append(out[:at], append([]types.Policy{stored}, out[min(at+1, len(out)):]...)...)
 		}
 	}
 	return out

@@ -88,8 +88,9 @@ func censusOf(s *esl.State, over []string, all Team, reclaim time.Duration) *cen
 	c.gangs = c.waitingGangs()
 	referring := s.Referring()
 	for _, job := range slices.Sorted(maps.Keys(referring)) {
+		// A program may have put a use that no submission has checked.
 		use, ok := referring[job].(esl.Use)
-		if !ok {
+		if !ok || s.At(job).Namespace != s.Namespace && (ofTeam(use, s.At(job).Namespace) != nil || all.user(use.As) != nil) {
 			continue
 		}
 		c.count(use.As, job)

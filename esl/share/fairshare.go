@@ -81,7 +81,7 @@ func (p FairShare) AsUser(u esl.Use, ns, user string) string { return p.team().w
 
 // Use makes every task request as much from the user's pools as from its node.
 func (p FairShare) Use(g *esl.Group, u esl.Use) error {
-	if err := cmp.Or(u.Only(p.Kind(), "as"), ofTeam(u, g.Namespace), p.team().user(u.As), checkPools(u.Name, u.As, p.over())); err != nil {
+	if err := cmp.Or(u.Only(p.Kind(), "as"), ofTeam(u, g.Namespace), p.team().userOf(u, g.Namespace), checkPools(u.Name, u.As, p.over())); err != nil {
 		return err
 	}
 	coverAll(g, u, p.over())

@@ -71,7 +71,7 @@ func (c *census) sets(targets map[*user][]float64) []controlplane.Resource {
 			continue
 		}
 		for r, name := range u.pools {
-			if u.cap[r] < 0 && u.demand[r] == 0 {
+			if u.cap[r] < 0 && (u.demand[r] == 0 || !c.mayCreate(u, r)) {
 				continue
 			}
 			to := types.Quantity(target[r] + tiny*target[r] + tiny)
@@ -85,6 +85,12 @@ func (c *census) sets(targets map[*user][]float64) []controlplane.Resource {
 		}
 	}
 	return append(lower, raise...)
+}
+
+// mayCreate reports whether a pool of a user can be created: the namespace is within its budget, and the name
+// is none of a resource on nodes. The pools of others are set in the same transaction.
+func (c *census) mayCreate(u *user, r int) bool {
+	return c.s.View.Closed[u.ns] == nil && c.s.View.Everywhere[u.rids[r]] == nil && len(c.s.View.At(u.rids[r])) == 0
 }
 
 // near is the tolerated deviation of a pool: each change of a pool makes pending binds conflict.

@@ -44,7 +44,16 @@ func checkPools(id, as string, over []string) error {
 // sharePool returns the name of the pool that tasks of a user draw on, in the namespace of these tasks.
 // name is that of the policy as their jobs write it.
 func sharePool(name, as, resource string) string {
-	return esl.OwnName(esl.OwnerOf(name), kind, strings.ReplaceAll(as+"."+resource, "/", "."))
+	return esl.OwnName(esl.OwnerOf(name), kind, strings.ReplaceAll(as, "/", ".")+"."+inName(name, resource))
+}
+
+// inName returns a resource as it is in the name of a pool of a policy. In another namespace it has no dots, so
+// that the name tells the user.
+func inName(policy, resource string) string {
+	if strings.Contains(policy, ":") {
+		return strings.NewReplacer("/", "_", ".", "_").Replace(resource)
+	}
+	return strings.ReplaceAll(resource, "/", ".")
 }
 
 // poolsOf returns what the names of the pools of a policy begin with, in a namespace whose jobs name it so.
@@ -53,8 +62,8 @@ func poolsOf(name string) string { return esl.OwnName(esl.OwnerOf(name), kind, "
 // Payer returns the user whose share of cpu, memory, disk or gpu a pool is; empty if the resource is no
 // such pool.
 func Payer(resource string) string {
-	_, path, ok := strings.Cut(resource, "."+kind+".")
-	if i := strings.LastIndexByte(path, '.'); ok && i > 0 && types.IsPhysical(path[i+1:]) {
+	owner, path, ok := strings.Cut(resource, "."+kind+".")
+	if i := strings.LastIndexByte(path, '.'); ok && i > 0 && (types.IsPhysical(path[i+1:]) || strings.Contains(owner, esl.Across)) {
 		return path[strings.LastIndexByte(path[:i], '.')+1 : i]
 	}
 	return ""

@@ -105,6 +105,15 @@ func ofTeam(u esl.Use, ns string) error {
 	return esl.InvalidIf(wrong, "as: %q is not of the team of its namespace: leave it out, or write %s/ and the user", u.As, ns)
 }
 
+// userOf is user for a use of a job of a namespace. It names no other team of a policy of another namespace.
+func (t Team) userOf(u esl.Use, ns string) error {
+	err := t.user(u.As)
+	if err != nil && elsewhere(u, ns) {
+		return esl.Invalid("as: %q: %s has no such share: have an administrator add it; names of namespaces and users in it have no dots", u.As, u.Name)
+	}
+	return err
+}
+
 // withUser returns the path of a user of the team that a use of a job names, or that of the use if it names a
 // user. Without a name it is the team of the namespace, for a policy of another one.
 func (t Team) withUser(u esl.Use, ns, user string) string {

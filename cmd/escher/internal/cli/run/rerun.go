@@ -13,6 +13,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/admission"
+	"github.com/escher-sched/escher/esl/taskset"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -145,6 +146,7 @@ func withoutJob(t controlplane.TaskState, requests types.Requests) (out types.Re
 	for _, x := range requests {
 		name, reservation, scoped := strings.Cut(x.Name, "@")
 		switch {
+		case taskset.IsSharePool(name): // the submission draws on the present one
 		case t.Task.Job == "":
 			out = append(out, x)
 		case scoped && strings.HasPrefix(reservation, own):
