@@ -54,7 +54,7 @@ func (s *service) secrets() {
 			if err := types.ValidateName("namespace", in.Namespace); err != nil {
 				return page[document.Secret]{}, err
 			}
-			all, revision, err := stored.List(ctx, in.Namespace)
+			all, revision, err := stored.List(ctx, in.Namespace, in.After, in.Limit+1) // one more tells of a next page
 			out := make([]document.Secret, len(all))
 			for i, x := range all {
 				out[i] = document.SecretOf(x)

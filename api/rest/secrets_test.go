@@ -51,6 +51,16 @@ func (w *world) secrets() {
 		{"DELETE", in + "/secrets/none", "", 404, "not found", "", "escher secret set none"},
 		{"POST", "/v1/nodes/n00/secrets", `{"namespace": "team", "task": "one", "attempt": 1}`, 403, "denied", "", "user:root is not the agent of node n00"},
 	})
+	w.want("PUT", in+"/secrets/mail", `{"values": {"password": "sesame"}}`)
+	page = w.want("GET", in+"/secrets?limit=1", "")
+	if got := items(page, "name"); !slices.Equal(got, []string{"db"}) || page["next"] != "db" {
+		w.t.Errorf("the first page: %v", page)
+	}
+	page = w.want("GET", in+"/secrets?limit=1&after=db", "")
+	if got := items(page, "name"); !slices.Equal(got, []string{"mail"}) || page["next"] != nil {
+		w.t.Errorf("the second page: %v", page)
+	}
+	w.want("DELETE", in+"/secrets/mail", "")
 	w.want("DELETE", in+"/secrets/db", "")
 }
 
