@@ -4,11 +4,13 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/api/secrets"
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
@@ -92,6 +94,10 @@ func (s *service) secrets() {
 				return out, types.Errorf(types.Denied, "open secrets: %s is not the agent of node %s: no right gives values of secrets", by.Subject, types.Cut(in.Node, types.MaxName))
 			}
 			out.Secrets, err = stored.For(ctx, in.Node, b.Namespace, b.Task, b.Attempt)
+			if types.IsName(b.Namespace) && types.IsName(b.Task) {
+				object := strings.TrimPrefix(controlplane.BindingKey(in.Node, b.Namespace, b.Task, b.Attempt), controlplane.Root)
+				noteObject(ctx, b.Namespace, strings.Join(append([]string{object}, slices.Sorted(maps.Keys(out.Secrets))...), " "))
+			}
 			return out, err
 		})
 }
