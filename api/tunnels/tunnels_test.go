@@ -29,10 +29,11 @@ import (
 type cluster struct {
 	*testing.T
 	access.Manager
+	log *zap.Logger
 }
 
 func newCluster(t *testing.T) *cluster {
-	return &cluster{t, access.Manager{Store: memstore.New(), Now: time.Now}}
+	return &cluster{t, access.Manager{Store: memstore.New(), Now: time.Now}, zap.NewNop()}
 }
 
 // token makes a token of a subject.
@@ -59,7 +60,7 @@ func (c *cluster) start(name string) *server {
 	if err != nil {
 		c.Fatal(err)
 	}
-	registry, err := tunnels.New(tunnels.Config{Store: c.Store, Name: name, Address: l.Addr().String(), Now: time.Now, Log: zap.NewNop()})
+	registry, err := tunnels.New(tunnels.Config{Store: c.Store, Name: name, Address: l.Addr().String(), Now: time.Now, Log: c.log})
 	if err != nil {
 		c.Fatal(err)
 	}
