@@ -102,7 +102,7 @@ func TestSecretsOverAMount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	root, err := os.Open("/dev/shm")
 	if err == nil {
 		defer root.Close()
