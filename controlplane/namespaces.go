@@ -160,7 +160,7 @@ func (e *namespaceEdit) drawRemoval(ctx context.Context, s Store, kv KV, change 
 		}
 		return noNamespace(e.name)
 	}
-	for _, kind := range []Kind{Tasks, Jobs, Reservations, Resources, Policies, Sessions} {
+	for _, kind := range []Kind{Tasks, Jobs, Reservations, Resources, Policies, Sessions, Secrets} {
 		prefix := Prefix(kind, e.name)
 		page, err := s.List(ctx, ListOptions{Prefix: prefix, Limit: 1, KeysOnly: true})
 		if err != nil {

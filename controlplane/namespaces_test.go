@@ -34,9 +34,11 @@ func TestNamespaces(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].Name != "a" || all[0].Allowed().Keys != 8 || all[1].Name != "b" || all[1].Allowed().Bytes != types.DefaultBytes {
 		t.Errorf("there is %+v, %v", all, err)
 	}
-	w.put(controlplane.TaskKey("a", "t"), &types.Task{})
-	w.refused(types.Precondition, func() error { return w.RemoveNamespace(ctx, "a") }, "in use", controlplane.TaskKey("a", "t"))
-	w.delete(controlplane.TaskKey("a", "t"))
+	for key, m := range map[string]types.Message{controlplane.TaskKey("a", "t"): &types.Task{}, controlplane.SecretKey("a", "db"): &types.Secret{}} {
+		w.put(key, m)
+		w.refused(types.Precondition, func() error { return w.RemoveNamespace(ctx, "a") }, "in use", key)
+		w.delete(key)
+	}
 	w.lossy.next(lost)
 	if err := w.RemoveNamespace(ctx, "a"); err != nil {
 		t.Fatal(err)

@@ -10,13 +10,14 @@ func TestSecretsOfASpec(t *testing.T) {
 	spec := func(uses ...SecretUse) *Spec {
 		return &Spec{
 			Image: "x:1", Env: []string{"HOME=/x"}, Secrets: uses,
-			Mounts: []Mount{{Target: "/data"}}, Tmpfs: []Tmpfs{{Target: "/cache"}}, Workdir: &Workdir{Image: UnsentWorkdir, Target: "/work"},
+			Mounts: []Mount{{Target: "/data"}, {Target: "/var/lib/x"}}, Tmpfs: []Tmpfs{{Target: "/cache"}, {Target: "/tmp/c/ache"}}, Workdir: &Workdir{Image: UnsentWorkdir, Target: "/home/work"},
 		}
 	}
 	for _, fine := range [][]SecretUse{
 		nil,
 		{{Name: "db", Env: []string{"PASSWORD=password", "_X1=tls.key"}}, {Name: "db", Dir: "/run/secrets/db"}},
 		{{Name: "db", Env: []string{"P=p"}, Dir: "/secrets"}},
+		{{Name: "db", Dir: "/data/db"}, {Name: "db2", Dir: "/data/d"}, {Name: "db3", Dir: "/secret"}},
 	} {
 		if err := spec(fine...).Validate(); err != nil {
 			t.Errorf("%+v: %v", fine, err)
@@ -37,9 +38,14 @@ func TestSecretsOfASpec(t *testing.T) {
 		`secrets[0].dir: "/run/escher" would hide the task's socket`:    {{Name: "db", Dir: "/run/escher"}},
 		`secrets[0].dir: "/data" is mounted twice`:                      {{Name: "db", Dir: "/data"}},
 		`secrets[0].dir: "/cache" is mounted twice`:                     {{Name: "db", Dir: "/cache"}},
-		`secrets[0].dir: "/work" is mounted twice`:                      {{Name: "db", Dir: "/work"}},
+		`secrets[0].dir: "/home/work" is mounted twice`:                 {{Name: "db", Dir: "/home/work"}},
 		`secrets[0].dir: "/dev/shm" is mounted twice`:                   {{Name: "db", Dir: "/dev/shm"}},
 		`secrets[1].dir: "/s" is mounted twice`:                         {{Name: "db", Dir: "/s"}, {Name: "db2", Dir: "/s"}},
+		`secrets[0].dir: "/var" contains the target "/var/lib/x": choo`: {{Name: "db", Dir: "/var"}},
+		`secrets[0].dir: "/home" contains the target "/home/work"`:      {{Name: "db", Dir: "/home"}},
+		`secrets[0].dir: "/tmp/c" contains the target "/tmp/c/ache"`:    {{Name: "db", Dir: "/tmp/c"}},
+		`secrets[1].dir: "/s" contains the target "/s/db"`:              {{Name: "db", Dir: "/s/db"}, {Name: "db2", Dir: "/s"}},
+		`secrets[0].dir: "/s" contains the target "/s/x/db"`:            {{Name: "db", Dir: "/s"}, {Name: "db2", Dir: "/s/x/db"}},
 		`secrets: has 17: at most 16 are allowed`:                       make([]SecretUse, MaxSecretUses+1),
 		`secrets[0].env: has 65: at most 64 are allowed`:                {{Name: "db", Env: make([]string, MaxSecretEntries+1)}},
 		`secrets[0].env.` + strings.Repeat("A", 37) + "...: is no name": {{Name: "db", Env: []string{strings.Repeat("A", 256) + "=x"}}},

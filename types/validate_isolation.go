@@ -1,6 +1,7 @@
 package types
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -105,16 +106,27 @@ func (s *Spec) validateMemory() error {
 		}
 		mounted[f.Target] = true
 	}
+	mounted[SharedMemory] = true
+	if s.Workdir != nil {
+		mounted[s.Workdir.Target] = true
+	}
 	for i, u := range s.Secrets {
 		at := index("secrets", i) + ".dir"
 		if u.Dir == "" {
 			continue
 		}
 		errs = append(errs, validatePath(at, u.Dir), validateTarget(at, u.Dir))
-		if mounted[u.Dir] || u.Dir == SharedMemory || s.Workdir != nil && u.Dir == s.Workdir.Target {
+		if mounted[u.Dir] {
 			errs = append(errs, Errorf(Invalid, "%s: %q is mounted twice: choose another", at, shorten(u.Dir)))
 		}
 		mounted[u.Dir] = true
+	}
+	for _, target := range slices.Sorted(maps.Keys(mounted)) {
+		for i, u := range s.Secrets {
+			if u.Dir != "" && strings.HasPrefix(target, u.Dir+"/") { // a value could not become a file there
+				errs = append(errs, Errorf(Invalid, "%s.dir: %q contains the target %q: choose a directory of its own", index("secrets", i), shorten(u.Dir), shorten(target)))
+			}
+		}
 	}
 	return joinInvalid(nonNil(errs))
 }

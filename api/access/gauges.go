@@ -80,7 +80,11 @@ func (g *Gauges) gauge(subject string) *gauge {
 
 // tooMany is the error for a subject that exceeds its limits.
 func (g *Gauges) tooMany(subject string) error {
-	return types.Errorf(types.Unavailable, "%s: %w: at most %g a second, and %d at once: wait a little", subject, ErrTooMany, float64(g.most.Rate), g.most.Open)
+	atOnce := g.most.Open
+	if atOnce == 0 { // they are only messages
+		atOnce = g.most.Burst
+	}
+	return types.Errorf(types.Unavailable, "%s: %w: at most %g a second, and %d at once: wait a little", subject, ErrTooMany, float64(g.most.Rate), atOnce)
 }
 
 // Enter counts a request of a subject, and returns what to call at its end. Unavailable: there are too

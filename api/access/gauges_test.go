@@ -53,6 +53,21 @@ func TestGauges(t *testing.T) {
 	}
 }
 
+// TestTooManyMessages: the error has the bound that the subject exceeds.
+func TestTooManyMessages(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for want, use := range map[string]Use{"at most 0.5 a second, and 20 at once": {Rate: 0.5, Burst: 20}, "at most 3 a second, and 2 at once": {Rate: 3, Burst: 20, Open: 2}} {
+		g := NewGauges(use, func() time.Time { return now })
+		var err error
+		for range use.Burst + 1 {
+			err = g.Message("node:n")
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // TestGaugesAreBounded: the gauges of subjects with nothing open are forgotten when there are too many.
 func TestGaugesAreBounded(t *testing.T) {
 	g := NewGauges(Use{Rate: 1, Burst: 1, Open: 1}, time.Now)

@@ -3,8 +3,8 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"net/url"
 	"slices"
-	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/protobuf/proto"
@@ -32,8 +32,8 @@ func (c *check) content(ctx context.Context, n int, k controlplane.Key, put *ope
 	fresh := compared && revision == 0
 	switch m := m.(type) {
 	case *types.Node:
-		if c.user.node != "" && strings.HasPrefix(m.Address, "unix:") {
-			return types.Errorf(types.Denied, "commit: %s: address: %.100q would be a socket of the machine of each server: give a port or a tunnel", k, m.Address)
+		if c.user.node != "" && !ofAgent(m.Address) {
+			return types.Errorf(types.Denied, "commit: %s: address: %.100q is not the port of an agent, to which servers connect: give http://host:port, https://host:port or %s", k, m.Address, types.TunnelAddress)
 		}
 		return c.keepsLabels(ctx, k, m)
 	case *types.Spec:
@@ -62,6 +62,20 @@ func (c *check) content(ctx context.Context, n int, k controlplane.Key, put *ope
 		}
 	}
 	return c.submitted(ctx, n, k, put, m, fresh)
+}
+
+// ofAgent reports whether an agent may give an address: none, a tunnel or its port. A socket would be one of
+// the machine of each server, and a path or query could change requests of servers.
+func ofAgent(address string) bool {
+	if address == "" || address == types.TunnelAddress {
+		return true
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return false
+	}
+	port := u.Scheme + "://" + u.Host
+	return address == port || u.Fragment != "" && address == port+"#"+u.Fragment // the boot of its machine
 }
 
 // keepsLabels returns an error if an agent changes what administrators have set of its labels.

@@ -363,7 +363,12 @@ func TestAgentsAddress(t *testing.T) {
 	w := tenants(t)
 	agent, _ := w.as("node:n7")
 	key := controlplane.NodeKey("n7")
-	for address, want := range map[string]bool{types.TunnelAddress: true, "https://h:7421": true, "unix:/run/escher/api.sock": false, "unix:///run/escher/api.sock": false} {
+	for address, want := range map[string]bool{
+		"": true, types.TunnelAddress: true, "https://h:7421": true, "http://10.0.0.7:7421": true, "https://[fd00::7]:7421": true, "http://127.0.0.1:7421#3b7a6d7e-boot": true,
+		"unix:/run/escher/api.sock": false, "unix:///run/escher/api.sock": false, "UNIX:/run/escher/api.sock": false, "Unix:///run/escher/api.sock": false,
+		"HTTP://h:7421": false, "https:": false, "https://": false, "https://:7421": false, "https://user@h:7421": false, "https://h:7421/": false, "https://h:7421/path": false,
+		"https://h:7421?a=b": false, "https://h:7421?": false, "https://h:7421#": false, "h:7421": false, "ftp://h:7421": false, "Tunnel:": false, " https://h:7421": false,
+	} {
 		value := types.Encode(1, &types.Node{Address: address, Capacity: types.NewRequests(map[string]types.Quantity{"cpu": 4000})})
 		now, err := controlplane.Get(t.Context(), w.direct, key)
 		if err != nil {
@@ -372,7 +377,7 @@ func TestAgentsAddress(t *testing.T) {
 		res, err := agent.Commit(t.Context(), controlplane.Txn{
 			Compares: []controlplane.Compare{{Key: key, Target: controlplane.ModRevision, Revision: now.ModRevision}}, Ops: []controlplane.Op{{Key: key, Value: value}},
 		})
-		if want && (err != nil || !res.Committed) || !want && (!types.Is(err, types.Denied) || !strings.Contains(err.Error(), "would be a socket of the machine of each server")) {
+		if want && (err != nil || !res.Committed) || !want && (!types.Is(err, types.Denied) || !strings.Contains(err.Error(), "is not the port of an agent")) {
 			t.Errorf("%s: %+v, %v", address, res, err)
 		}
 	}

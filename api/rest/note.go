@@ -61,6 +61,17 @@ func noteCommit(ctx context.Context, txn controlplane.Txn, revision int64) {
 	n.Revision = revision
 }
 
+// noteObject notes the namespace and the object of a request whose path does not have them.
+func noteObject(ctx context.Context, ns, object string) {
+	n, ok := ctx.Value(noteKey{}).(*note)
+	if !ok {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.Namespace, n.Object = ns, object
+}
+
 // noteFailure notes why a request failed.
 func noteFailure(ctx context.Context, err error) {
 	n, ok := ctx.Value(noteKey{}).(*note)

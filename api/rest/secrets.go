@@ -4,11 +4,13 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/api/secrets"
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
@@ -54,7 +56,7 @@ func (s *service) secrets() {
 			if err := types.ValidateName("namespace", in.Namespace); err != nil {
 				return page[document.Secret]{}, err
 			}
-			all, revision, err := stored.List(ctx, in.Namespace)
+			all, revision, err := stored.List(ctx, in.Namespace, in.After, in.Limit+1) // one more tells of a next page
 			out := make([]document.Secret, len(all))
 			for i, x := range all {
 				out[i] = document.SecretOf(x)
@@ -92,6 +94,10 @@ func (s *service) secrets() {
 				return out, types.Errorf(types.Denied, "open secrets: %s is not the agent of node %s: no right gives values of secrets", by.Subject, types.Cut(in.Node, types.MaxName))
 			}
 			out.Secrets, err = stored.For(ctx, in.Node, b.Namespace, b.Task, b.Attempt)
+			if types.IsName(b.Namespace) && types.IsName(b.Task) {
+				object := strings.TrimPrefix(controlplane.BindingKey(in.Node, b.Namespace, b.Task, b.Attempt), controlplane.Root)
+				noteObject(ctx, b.Namespace, strings.Join(append([]string{object}, slices.Sorted(maps.Keys(out.Secrets))...), " "))
+			}
 			return out, err
 		})
 }

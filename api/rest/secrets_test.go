@@ -13,6 +13,7 @@ import (
 
 	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
 )
@@ -51,6 +52,16 @@ func (w *world) secrets() {
 		{"DELETE", in + "/secrets/none", "", 404, "not found", "", "escher secret set none"},
 		{"POST", "/v1/nodes/n00/secrets", `{"namespace": "team", "task": "one", "attempt": 1}`, 403, "denied", "", "user:root is not the agent of node n00"},
 	})
+	w.want("PUT", in+"/secrets/mail", `{"values": {"password": "sesame"}}`)
+	page = w.want("GET", in+"/secrets?limit=1", "")
+	if got := items(page, "name"); !slices.Equal(got, []string{"db"}) || page["next"] != "db" {
+		w.t.Errorf("the first page: %v", page)
+	}
+	page = w.want("GET", in+"/secrets?limit=1&after=db", "")
+	if got := items(page, "name"); !slices.Equal(got, []string{"mail"}) || page["next"] != nil {
+		w.t.Errorf("the second page: %v", page)
+	}
+	w.want("DELETE", in+"/secrets/mail", "")
 	w.want("DELETE", in+"/secrets/db", "")
 }
 
@@ -70,6 +81,28 @@ func (g *guarded) put(key string, m types.Message) {
 	change.Put(key, m)
 	if _, err := controlplane.Commit(g.t.Context(), g.store, change.Txn()); err != nil {
 		g.t.Fatal(err)
+	}
+}
+
+// TestOpenSecretsIsNoted records in the namespace of the task which secrets an agent got for which attempt.
+func TestOpenSecretsIsNoted(t *testing.T) {
+	store := memstore.New()
+	g := guardedOver(t, store, time.Now, recorder(t, store))
+	g.bindSecrets()
+	member, ada := g.member("user:alice", rights.Member, "lab"), g.member("user:ada", rights.Administrator, "lab")
+	if got := g.status("PUT", "/v1/namespaces/lab/secrets/db", `{"values": {"password": "sesame"}}`, member); got != http.StatusOK {
+		t.Fatal(got)
+	}
+	n1 := g.token("node:n1")
+	for _, task := range []string{"one", "two", "a/b"} {
+		g.status("POST", "/v1/nodes/n1/secrets", `{"namespace": "lab", "task": "`+task+`", "attempt": 1}`, n1)
+	}
+	const want = "node:n1 openSecrets lab bindings/n1/lab/two/1 refused; node:n1 openSecrets lab bindings/n1/lab/one/1 db; user:alice setSecret lab secrets/lab/db"
+	var rows []string
+	g.await(func() bool { return g.status("GET", "/v1/requests?namespace=lab", "", ada) == http.StatusOK })
+	g.await(func() bool { rows, _ = g.requests("?namespace=lab", ada); return len(rows) >= 3 })
+	if got := strings.Join(rows, "; "); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

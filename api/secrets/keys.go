@@ -11,10 +11,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/escher-sched/escher/types"
 )
@@ -70,20 +73,32 @@ func Open(path string) (*Keys, error) {
 	return Load(path)
 }
 
-// Load reads the keys in a file: 32 bytes, or a line in base64 for each key. Only its owner may have access
-// to the file. Invalid: it has no keys. Precondition: it cannot be read, or others can read it.
+// Load reads the keys in a file: 32 bytes, or a line in base64 for each key. Only its owner, root or the user
+// of this process, may have access to the file. Invalid: it has no keys. Precondition: it cannot be read, or
+// others can read or change it.
 func Load(path string) (*Keys, error) {
-	info, err := os.Stat(path)
-	if err != nil {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe has no writer to wait for
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, types.Errorf(types.Precondition, "secrets-key: %w: make one with escher admin secrets-key --out %s", err, path)
+	case err != nil:
+		return nil, types.Errorf(types.Precondition, "secrets-key: %w: make it readable for this user", err)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, types.Errorf(types.Precondition, "secrets-key: %s: %w: give another path", path, err)
+	}
+	if err := owned(path, st.Uid, os.Geteuid()); err != nil {
+		return nil, err
+	}
+	if mode := st.Mode & 0o777; mode&0o077 != 0 {
 		return nil, types.Errorf(types.Precondition, "secrets-key: %s has mode %04o, so other users may have read it: chmod 0600 it, or make another one", path, mode)
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > maxFile {
 		return nil, types.Errorf(types.Invalid, "secrets-key: %s is no file of keys: make one with escher admin secrets-key", path)
 	}
-	text, err := os.ReadFile(path)
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
 		return nil, types.Errorf(types.Precondition, "secrets-key: %w: make it readable for this user", err)
 	}
@@ -92,6 +107,15 @@ func Load(path string) (*Keys, error) {
 		return nil, types.Errorf(types.Invalid, "secrets-key: %s: %w", path, err)
 	}
 	return k, nil
+}
+
+// owned returns an error unless root or the user of this process owns a file: another owner knows the keys,
+// and can change them.
+func owned(path string, owner uint32, user int) error {
+	if owner == 0 || int(owner) == user {
+		return nil
+	}
+	return types.Errorf(types.Precondition, "secrets-key: %s belongs to user %d, which may have read it: chown it to root or to user %d, or make another one", path, owner, user)
 }
 
 // parse returns the keys in the content of a file. The error quotes nothing of it.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/escher-sched/escher/types"
 )
 
@@ -153,5 +155,43 @@ func TestKeyFiles(t *testing.T) {
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none")); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "escher admin secrets-key --out") {
 		t.Errorf("without a file: %v", err)
+	}
+}
+
+// TestKeyFileOfAnother refuses a file whose owner is another user, also to root, and what is no file.
+func TestKeyFileOfAnother(t *testing.T) {
+	for _, c := range []struct {
+		owner uint32
+		user  int
+		fine  bool
+	}{{0, 0, true}, {0, 7, true}, {7, 7, true}, {7, 0, false}, {7, 8, false}} {
+		err := owned("/etc/key", c.owner, c.user)
+		if (err == nil) != c.fine || err != nil && (!types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "/etc/key belongs to user 7")) {
+			t.Errorf("of %d for %d: %v", c.owner, c.user, err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "key")
+	if err := MakeFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 { // others cannot give files away
+		if err := os.Chown(path, 4321, -1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(path); !types.Is(err, types.Precondition) || !strings.Contains(err.Error(), "belongs to user 4321") {
+			t.Errorf("of another user: %v", err)
+		}
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, t.TempDir()} {
+		if err := os.Chmod(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(path); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "is no file of keys") {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }

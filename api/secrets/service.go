@@ -16,6 +16,8 @@ const (
 	maxSecrets = 256
 	// maxAnswer bounds the values that one attempt gets: its node holds them in memory.
 	maxAnswer = 1 << 20
+	// readAtOnce bounds the sealed secrets that a listing has in memory.
+	readAtOnce = 8
 )
 
 // Service stores and opens the secrets of a cluster.
@@ -116,20 +118,31 @@ func Validate(name string, values map[string][]byte) error {
 	return nil
 }
 
-// List returns the secrets of a namespace by name, and the revision.
-func (s Service) List(ctx context.Context, ns string) (all []Stored, revision int64, err error) {
-	kvs, revision, err := controlplane.ListAll(ctx, s.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Secrets, ns)})
-	if err != nil {
-		return nil, 0, err
+// List returns up to limit secrets of a namespace by name, from the first one after a name, and the revision.
+// It reads few at a time: their sealed values are large, and it returns none of them.
+func (s Service) List(ctx context.Context, ns, after string, limit int) (all []Stored, revision int64, err error) {
+	opts := controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Secrets, ns)}
+	if after != "" {
+		opts.After = controlplane.SecretKey(ns, after)
 	}
-	for _, kv := range kvs {
-		x := Stored{Revision: kv.ModRevision}
-		if k, ok := controlplane.Parse(kv.Key); ok && controlplane.Read(kv, &x.Secret) {
-			x.Name, x.Sealed = k.ID, ""
-			all = append(all, x)
+	for {
+		opts.Limit = min(limit-len(all), readAtOnce)
+		page, err := s.Store.List(ctx, opts)
+		if err != nil {
+			return nil, 0, err
 		}
+		for _, kv := range page.KVs {
+			x := Stored{Revision: kv.ModRevision}
+			if k, ok := controlplane.Parse(kv.Key); ok && controlplane.Read(kv, &x.Secret) {
+				x.Name, x.Sealed = k.ID, ""
+				all = append(all, x)
+			}
+		}
+		if !page.More || len(all) >= limit {
+			return all, page.Revision, nil
+		}
+		opts.Revision, opts.After = page.Revision, page.KVs[len(page.KVs)-1].Key
 	}
-	return all, revision, nil
 }
 
 // Remove deletes a secret. Running tasks keep what they have got. NotFound: there is none.

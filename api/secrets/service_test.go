@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -195,7 +196,7 @@ func TestSet(t *testing.T) {
 	w.set("lab", "db", map[string]string{"old": "sesame"})
 	w.set("lab", "db", map[string]string{"new": "open"})
 	w.set("web", "other", map[string]string{"x": "y"})
-	all, revision, err := w.List(t.Context(), "lab")
+	all, revision, err := w.List(t.Context(), "lab", "", 10)
 	if err != nil || revision == 0 || len(all) != 2 || all[0].Name != "db" || len(all[0].Entries) != 1 || all[0].Entries[0] != (types.SecretEntry{Name: "new", Size: 4}) {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -230,6 +231,49 @@ func TestSetIsBounded(t *testing.T) {
 	}
 	w.set("lab", "s7", map[string]string{"x": "y"})
 	w.set("web", "s", map[string]string{"x": "y"})
+}
+
+// paging is a store that records how many keys a page has at most.
+type paging struct {
+	controlplane.Store
+	limits []int
+}
+
+func (p *paging) List(ctx context.Context, opts controlplane.ListOptions) (controlplane.Page, error) {
+	p.limits = append(p.limits, opts.Limit)
+	return p.Store.List(ctx, opts)
+}
+
+// TestListReadsFew reads few sealed values at a time, and none that are not asked for.
+func TestListReadsFew(t *testing.T) {
+	w := newWorld(t)
+	for i := range 30 {
+		w.put(controlplane.SecretKey("lab", fmt.Sprintf("s%02d", i)), &types.Secret{Key: "k", Sealed: "sealed"})
+	}
+	for name, c := range map[string]struct {
+		after       string
+		limit       int
+		first, last string
+		n, pages    int
+	}{
+		"all":            {"", 500, "s00", "s29", 30, 4},
+		"a page":         {"", 10, "s00", "s09", 10, 2},
+		"the next page":  {"s09", 10, "s10", "s19", 10, 2},
+		"the last page":  {"s24", 10, "s25", "s29", 5, 1},
+		"between names":  {"s24x", 2, "s25", "s26", 2, 1},
+		"after the last": {"s29", 10, "", "", 0, 1},
+	} {
+		p := &paging{Store: w.Store}
+		s := w.Service
+		s.Store = p
+		all, revision, err := s.List(t.Context(), "lab", c.after, c.limit)
+		if err != nil || revision == 0 || len(all) != c.n || c.n > 0 && (all[0].Name != c.first || all[c.n-1].Name != c.last) {
+			t.Errorf("%s: %d secrets, %v", name, len(all), err)
+		}
+		if len(p.limits) != c.pages || slices.Min(p.limits) < 1 || slices.Max(p.limits) > readAtOnce {
+			t.Errorf("%s: pages of %v", name, p.limits)
+		}
+	}
 }
 
 // TestStoredIsSealed looks for a value in all that is stored.

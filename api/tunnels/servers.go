@@ -42,6 +42,8 @@ type self struct {
 	cert  tls.Certificate
 	hash  string
 	token string
+	// mark distinguishes this process from others of its name.
+	mark string
 }
 
 func newSelf(now time.Time) (*self, error) {
@@ -58,7 +60,7 @@ func newSelf(now time.Time) (*self, error) {
 	if err != nil {
 		return nil, types.Errorf(types.Internal, "make a certificate: %w", err)
 	}
-	return &self{cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, hash: keyHash(parsed), token: rand.Text()}, nil
+	return &self{cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, hash: keyHash(parsed), token: rand.Text(), mark: strings.ToLower(rand.Text()[:markLength])}, nil
 }
 
 // keyHash returns the hash of the key of a certificate.
@@ -84,19 +86,23 @@ func (r *Registry) show(ctx context.Context) error {
 		return ctx.Err()
 	}
 	l := &types.Leader{Holder: r.cfg.Name, Address: "https://" + r.cfg.Address + "#" + r.self.hash, Token: r.self.token}
-	return lease.Hold(ctx, r.cfg.Store, controlplane.LeaderKey(roleOf(r.cfg.Name)), l, shownFor, nil)
+	return lease.Hold(ctx, r.cfg.Store, controlplane.LeaderKey(roleOf(r.cfg.Name, r.self.mark)), l, shownFor, nil)
 }
 
 // role begins the role of a server in its key: it holds tunnels.
 const role = "tunnels."
 
-// roleOf returns the role of a server.
-func roleOf(name string) string {
-	if all := role + name; types.IsName(all) {
+// markLength is the length of the mark of a process.
+const markLength = 6
+
+// roleOf returns the role of a process of a server. Another one has another role, so a server that starts
+// again does not wait for the end of the key before, nor does one with the name of another.
+func roleOf(name, mark string) string {
+	if all := role + name + "." + mark; types.IsName(all) {
 		return all
 	}
 	sum := sha256.Sum256([]byte(name)) // of a long name
-	return role + hex.EncodeToString(sum[:])[:40]
+	return role + hex.EncodeToString(sum[:])[:40] + "." + mark
 }
 
 // forward connects another server to a node, by the tunnel that this server holds. NotFound: it holds none.
@@ -173,7 +179,7 @@ func (r *Registry) servers(ctx context.Context) ([]server, error) {
 	var all []server
 	for _, kv := range page.KVs {
 		var l types.Leader
-		if !controlplane.Read(kv, &l) || l.Holder == r.cfg.Name {
+		if !controlplane.Read(kv, &l) || l.Token == r.self.token {
 			continue
 		}
 		u, err := url.Parse(l.Address)
@@ -236,7 +242,7 @@ func (r *Registry) ask(ctx context.Context, s server, node string) (net.Conn, er
 		InsecureSkipVerify: true, // its key is compared with the one in etcd
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if subtle.ConstantTimeCompare([]byte(keyHash(state.PeerCertificates[0])), []byte(s.hash)) != 1 {
-				return types.Errorf(types.Unavailable, "another program answers at its address")
+				return types.Errorf(types.Unavailable, "another program answers at its address: wait %s if it has started again, else give each server another address in --api", shownFor)
 			}
 			return nil
 		},

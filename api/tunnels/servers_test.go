@@ -94,6 +94,23 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// TestOneName: servers of one name are reached at once, such as one that started again before the key of the
+// process before has ended.
+func TestOneName(t *testing.T) {
+	t.Parallel() // it mostly waits
+	c := newCluster(t)
+	first, again, other := c.start("s1"), c.start("s1"), c.start("s2")
+	c.agent("n1", c.token("node:n1"), "hello", fixed(again))
+	c.agent("n2", c.token("node:n2"), "older", fixed(first))
+	for _, s := range []*server{first, again, other} {
+		c.holds(s, "n1", "hello")
+		c.holds(s, "n2", "older")
+	}
+	if got := len(c.shown("s1")); got != 2 {
+		t.Errorf("s1 has %d keys", got)
+	}
+}
+
 // TestServersOnly: only servers of the cluster get streams, and only from servers of it.
 func TestServersOnly(t *testing.T) {
 	t.Parallel() // it mostly waits
@@ -130,7 +147,7 @@ func TestServersOnly(t *testing.T) {
 	go srv.ServeTLS(l, "", "") //nolint:errcheck // it ends with the listener
 	defer func() { _ = srv.Close() }()
 	c.register("s1", l.Addr().String())
-	if _, err := c.says(s2, "n1"); !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "another program answers at its address") {
+	if _, err := c.says(s2, "n1"); !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "another program answers at its address: wait 15s if it has started again") {
 		t.Errorf("another program: %v", err)
 	}
 	c.register("s1", "127.0.0.1:1")

@@ -27,6 +27,12 @@ const (
 	openBurst = 20
 )
 
+// The limits of warnings: a second, and at once without a pause.
+const (
+	warnRate  = 1
+	warnBurst = 10
+)
+
 // Config configures a registry.
 type Config struct {
 	// Store has the addresses of the other servers, and Name is the name of this one there; empty means that
@@ -47,6 +53,8 @@ type Registry struct {
 	cfg  Config
 	self *self
 	use  *access.Gauges
+	// warnings bounds the warnings, as any program can cause some.
+	warnings *access.Gauges
 
 	mu sync.Mutex
 	// open reports whether Run runs.
@@ -59,6 +67,8 @@ type Registry struct {
 // held is the tunnel of a node.
 type held struct {
 	session *tunnel.Session
+	// from is the address of its agent, and subject the identity that it has shown.
+	from, subject string
 	// release ends the request that opened it.
 	release func()
 }
@@ -80,7 +90,8 @@ func New(cfg Config) (*Registry, error) {
 	}
 	return &Registry{
 		cfg: cfg, self: self, held: make(map[string]*held),
-		use: access.NewGauges(access.Use{Rate: openRate, Burst: openBurst}, cfg.Now),
+		use:      access.NewGauges(access.Use{Rate: openRate, Burst: openBurst}, cfg.Now),
+		warnings: access.NewGauges(access.Use{Rate: warnRate, Burst: warnBurst}, cfg.Now),
 	}, nil
 }
 
@@ -107,7 +118,11 @@ func (r *Registry) Handler(next http.Handler, authority *access.Authority, ident
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+path("{node}", tunnelOf), func(w http.ResponseWriter, req *http.Request) {
 		if err := r.take(w, req, authority, identify); err != nil {
-			r.cfg.Log.Debug("a tunnel is refused", zap.Error(err)) // its agent says it, too
+			if types.Is(err, types.Denied) {
+				r.warner().Warn("a tunnel is denied", zap.String("address", req.RemoteAddr), zap.Error(err))
+			} else {
+				r.cfg.Log.Debug("a tunnel is refused", zap.Error(err)) // its agent says it, too
+			}
 			answer.Refuse(w, err)
 		}
 	})
@@ -145,22 +160,39 @@ func (r *Registry) take(w http.ResponseWriter, req *http.Request, authority *acc
 		end()
 		return err
 	}
-	if err := r.hold(ctx, node, conn, end); err != nil {
+	h := &held{from: hostOf(conn.RemoteAddr()), subject: id.Subject}
+	if err := r.hold(ctx, node, h, conn, end); err != nil {
 		r.cfg.Log.Warn("a tunnel has ended at once", zap.String("node", node), zap.Error(err))
 	}
 	return nil
 }
 
+// hostOf returns an address without its port, which each connection has of its own.
+func hostOf(address net.Addr) string {
+	host, _, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return address.String()
+	}
+	return host
+}
+
+// warner returns the log for one warning; one without effect if there are too many.
+func (r *Registry) warner() *zap.Logger {
+	if r.warnings.Message("") != nil {
+		return zap.NewNop()
+	}
+	return r.cfg.Log
+}
+
 // hold holds the tunnel of a node on a connection until one of them or ctx ends, and calls end then. It
 // closes an older one.
-func (r *Registry) hold(ctx context.Context, node string, conn net.Conn, end func()) error {
+func (r *Registry) hold(ctx context.Context, node string, h *held, conn net.Conn, end func()) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.open {
 		end()
 		return errors.Join(errEnds(), conn.Close())
 	}
-	h := new(held)
 	session, err := tunnel.NewSession(conn, func() { go r.forget(node, h) })
 	if err != nil {
 		end()
@@ -169,6 +201,10 @@ func (r *Registry) hold(ctx context.Context, node string, conn net.Conn, end fun
 	stop := context.AfterFunc(ctx, session.Close)
 	h.session, h.release = session, func() { stop(); end() }
 	if old := r.held[node]; old != nil {
+		if old.from != h.from || old.subject != h.subject { // it may be a copy of the key of the node
+			reason := "it is of " + h.subject + ", and the one before was of " + old.subject + " at " + old.from
+			r.warner().Warn("a tunnel replaces one from another address", zap.String("node", node), zap.String("address", h.from), zap.String("reason", reason))
+		}
 		go old.session.Close() // it takes a moment if its agent has gone
 	}
 	r.held[node] = h

@@ -29,10 +29,11 @@ import (
 type cluster struct {
 	*testing.T
 	access.Manager
+	log *zap.Logger
 }
 
 func newCluster(t *testing.T) *cluster {
-	return &cluster{t, access.Manager{Store: memstore.New(), Now: time.Now}}
+	return &cluster{t, access.Manager{Store: memstore.New(), Now: time.Now}, zap.NewNop()}
 }
 
 // token makes a token of a subject.
@@ -59,12 +60,13 @@ func (c *cluster) start(name string) *server {
 	if err != nil {
 		c.Fatal(err)
 	}
-	registry, err := tunnels.New(tunnels.Config{Store: c.Store, Name: name, Address: l.Addr().String(), Now: time.Now, Log: zap.NewNop()})
+	registry, err := tunnels.New(tunnels.Config{Store: c.Store, Name: name, Address: l.Addr().String(), Now: time.Now, Log: c.log})
 	if err != nil {
 		c.Fatal(err)
 	}
 	authority := access.New(c.Store, time.Now, zap.NewNop())
 	ctx, cancel := context.WithCancel(context.Background())
+	before := len(c.shown(name))
 	var group sync.WaitGroup
 	for _, run := range []func(context.Context) error{registry.Run, authority.Run} {
 		group.Go(func() {
@@ -90,20 +92,29 @@ func (c *cluster) start(name string) *server {
 	s := &server{registry, plain.URL, stop}
 	c.await("it runs", func() bool {
 		_, err := authority.Identify("x")
-		kv, missing := controlplane.Get(c.Context(), c.Store, controlplane.LeaderKey("tunnels."+name))
-		return types.Is(err, types.Denied) && missing == nil && kv.ModRevision != 0
+		return types.Is(err, types.Denied) && len(c.shown(name)) > before
 	})
 	return s
+}
+
+// shown returns the keys of the processes of a server.
+func (c *cluster) shown(name string) []controlplane.KV {
+	c.Helper()
+	all, _, err := controlplane.ListAll(c.Context(), c.Store, controlplane.ListOptions{Prefix: controlplane.LeaderKey("tunnels." + name + ".")})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return all
 }
 
 // register changes the address of a server in its key.
 func (c *cluster) register(name, hostport string) {
 	c.Helper()
-	key := controlplane.LeaderKey("tunnels." + name)
-	kv, err := controlplane.Get(c.Context(), c.Store, key)
-	if err != nil {
-		c.Fatal(err)
+	all := c.shown(name)
+	if len(all) != 1 {
+		c.Fatalf("%s has %d keys", name, len(all))
 	}
+	kv := all[0]
 	var l types.Leader
 	if !controlplane.Read(kv, &l) {
 		c.Fatalf("%s has no key", name)
@@ -111,7 +122,7 @@ func (c *cluster) register(name, hostport string) {
 	_, hash, _ := strings.Cut(l.Address, "#")
 	l.Address = "https://" + hostport + "#" + hash
 	change := controlplane.NewChange(controlplane.NewBatch())
-	change.PutOn(key, &l, kv.Lease)
+	change.PutOn(kv.Key, &l, kv.Lease)
 	if _, err := c.Store.Commit(c.Context(), change.Txn()); err != nil {
 		c.Fatal(err)
 	}

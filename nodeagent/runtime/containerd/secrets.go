@@ -36,10 +36,19 @@ func giveSecrets(all []secrets.Dir, record containers.Container, pid uint32) err
 	defer root.Close()
 	for _, d := range all {
 		if err := writeSecrets(root, d, int(spec.Process.User.UID), int(spec.Process.User.GID)); err != nil {
-			return types.Errorf(types.Unavailable, "give container %s its secrets at %s: %w", record.ID, d.Target, err)
+			return types.Errorf(refusal(err), "give container %s its secrets at %s: %w", record.ID, d.Target, err)
 		}
 	}
 	return nil
+}
+
+// refusal returns the class of an error of writeSecrets. Invalid: another mount is where a value becomes a
+// file, and it will be there the next time.
+func refusal(err error) types.Class {
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EBUSY) {
+		return types.Invalid
+	}
+	return types.Unavailable
 }
 
 // errDisk is the error about a directory that is not in memory.

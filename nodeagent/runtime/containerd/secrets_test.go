@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd"
 	"github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
 )
@@ -91,5 +93,34 @@ func testSecretsNeverOnDisk(b *bench) {
 	c.Mounts = nil
 	if err := b.Start(b.Context(), c); err == nil || !strings.Contains(err.Error(), "is not in memory") {
 		b.Errorf("got %v", err)
+	}
+}
+
+// TestSecretsOverAMount: a directory in the place of a file does not go away, so a further try is of no use.
+func TestSecretsOverAMount(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "escher-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	root, err := os.Open("/dev/shm")
+	if err == nil {
+		defer root.Close()
+		err = os.Mkdir(filepath.Join(dir, "password"), 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := secrets.Dir{Target: "/" + filepath.Base(dir), Files: map[string][]byte{"password": []byte("sesame")}}
+	if err := containerd.WriteSecrets(root, d, os.Getuid(), os.Getgid()); err == nil || containerd.Refusal(err) != types.Invalid {
+		t.Errorf("over a directory: %v of class %s", err, containerd.Refusal(err))
+	}
+	d.Target += "/none"
+	if err := containerd.WriteSecrets(root, d, os.Getuid(), os.Getgid()); err == nil || containerd.Refusal(err) != types.Unavailable {
+		t.Errorf("into no directory: %v", err)
+	}
+	d.Target, d.Files = "/"+filepath.Base(dir), map[string][]byte{"user": []byte("ann")}
+	if err := containerd.WriteSecrets(root, d, os.Getuid(), os.Getgid()); err != nil {
+		t.Error(err)
 	}
 }

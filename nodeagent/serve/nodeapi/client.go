@@ -64,13 +64,15 @@ func Through(node, server, base, token string, transport http.RoundTripper) *Cli
 	return &Client{node: node, address: server, base: base, token: token, http: &http.Client{Transport: transport}}
 }
 
-// Trusting returns a configuration that trusts the authorities of etcd for nodes; nil for nil.
+// Trusting returns a configuration that trusts the authorities of etcd for nodes, and shows them no
+// certificate; nil for nil.
 func Trusting(etcd *tls.Config) *tls.Config {
 	if etcd == nil {
 		return nil
 	}
 	conf := etcd.Clone()
 	conf.ServerName = ""
+	conf.Certificates, conf.GetClientCertificate = nil, nil // they are for etcd alone
 	return conf
 }
 
@@ -119,7 +121,12 @@ func (d Dialer) client(node, address, token string) (*Client, error) {
 		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return d.Tunnel(ctx, node) },
 		IdleConnTimeout: time.Minute, DisableCompression: true, ExpectContinueTimeout: answerTimeout,
 	}
-	return &Client{node: node, address: address, base: "http://" + node, token: token, http: &http.Client{Transport: transport}}, nil
+	return &Client{node: node, address: address, base: "http://" + node, token: token, http: client(transport)}, nil
+}
+
+// client returns an HTTP client of a node, which follows no redirect: a node has no say about other addresses.
+func client(transport http.RoundTripper) *http.Client {
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // read reads one key; found is false if it does not exist.
@@ -139,7 +146,7 @@ func New(node, address, token string, conf *tls.Config) (*Client, error) {
 		DialContext: dialer.DialContext, TLSClientConfig: conf, TLSHandshakeTimeout: dialTimeout,
 		IdleConnTimeout: time.Minute, DisableCompression: true, ExpectContinueTimeout: answerTimeout,
 	}
-	c := &Client{node: node, address: address, base: strings.TrimSuffix(address, "/"), token: token, http: &http.Client{Transport: transport}}
+	c := &Client{node: node, address: address, base: strings.TrimSuffix(address, "/"), token: token, http: client(transport)}
 	u, err := url.Parse(address)
 	if err == nil && u.Fragment != "" {
 		// It listens on loopback, and that address is the same on every machine.

@@ -2,6 +2,8 @@ package nodeapi_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net"
 	"net/http"
@@ -98,6 +100,41 @@ func TestFullWithToken(t *testing.T) {
 				t.Errorf("%s with %q: %q, %v, want %q", path, given, text, err, want)
 			}
 		}
+	}
+}
+
+// TestNoRedirect follows no redirect of a node: a server would send requests to any address.
+func TestNoRedirect(t *testing.T) {
+	asked := 0
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	defer other.Close()
+	node := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer node.Close()
+	client, err := nodeapi.New("n", node.URL, token, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Usage(t.Context(), time.Time{}); err == nil || asked != 0 {
+		t.Errorf("it sends %d requests elsewhere, %v", asked, err)
+	}
+}
+
+// TestTrusting shows nodes no certificate for etcd.
+func TestTrusting(t *testing.T) {
+	if nodeapi.Trusting(nil) != nil {
+		t.Error("it has a configuration without etcd's")
+	}
+	etcd := &tls.Config{
+		MinVersion: tls.VersionTLS13, RootCAs: x509.NewCertPool(), ServerName: "etcd", Certificates: make([]tls.Certificate, 1),
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return nil, nil },
+	}
+	conf := nodeapi.Trusting(etcd)
+	if conf.ServerName != "" || conf.Certificates != nil || conf.GetClientCertificate != nil || conf.RootCAs != etcd.RootCAs || conf.MinVersion != tls.VersionTLS13 {
+		t.Errorf("%+v", conf)
+	}
+	if len(etcd.Certificates) != 1 || etcd.GetClientCertificate == nil || etcd.ServerName != "etcd" {
+		t.Error("it changes the configuration for etcd")
 	}
 }
 

@@ -33,6 +33,9 @@ const (
 	// greeting is the byte with which an agent begins each stream. greeted is how long a server waits for it.
 	greeting = 0x06
 	greeted  = 5 * time.Second
+	// maxOpening bounds the streams that are being opened at a time. An agent that does not acknowledge them
+	// would hold each for minutes.
+	maxOpening = 128
 	// pingRate and pingBurst bound the pings of an agent, per second and at once.
 	pingRate, pingBurst = 1, 10
 )
@@ -53,6 +56,8 @@ type Session struct {
 	conn *watched
 	// most bounds the streams at a time.
 	most int
+	// opening counts the streams that are being opened.
+	opening atomic.Int64
 }
 
 // NewSession begins the server's side of a tunnel on a connection, which it closes at its end. Then it calls
@@ -64,7 +69,7 @@ func NewSession(conn io.ReadWriteCloser, ended func()) (*Session, error) {
 	if err != nil {
 		return nil, types.Errorf(types.Internal, "begin a tunnel: %w", err)
 	}
-	return &Session{mux, w, MaxStreams}, nil
+	return &Session{mux: mux, conn: w, most: MaxStreams}, nil
 }
 
 // Close ends the tunnel with all its streams, and waits for its end.
@@ -84,6 +89,10 @@ func (s *Session) Open(ctx context.Context) (net.Conn, error) {
 	if s.mux.NumStreams() >= s.most {
 		return nil, types.Errorf(types.Unavailable, "its tunnel has %d connections already: try again later", s.most)
 	}
+	if s.opening.Add(1) > maxOpening {
+		s.opening.Add(-1)
+		return nil, types.Errorf(types.Unavailable, "its agent has not answered to %d connections in its tunnel: try again later", maxOpening)
+	}
 	ctx, cancel := context.WithTimeout(ctx, greeted)
 	defer cancel()
 	type opened struct {
@@ -92,6 +101,7 @@ func (s *Session) Open(ctx context.Context) (net.Conn, error) {
 	}
 	done := make(chan opened, 1)
 	go func() { // it ends with the wait for the greeting, or with the tunnel
+		defer s.opening.Add(-1)
 		conn, err := s.open()
 		done <- opened{conn, err}
 	}()

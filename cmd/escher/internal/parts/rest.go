@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
@@ -30,10 +29,6 @@ import (
 	"github.com/escher-sched/escher/esl/share"
 	"github.com/escher-sched/escher/types"
 )
-
-// restConnections bounds the connections to the HTTP API at an address. An agent has two: that of the
-// gateway, and its tunnel.
-const restConnections = 8192
 
 // RESTConfig says how to serve the HTTP API.
 type RESTConfig struct {
@@ -156,10 +151,10 @@ func (cfg RESTConfig) listen(address string, ca *certs.Authority) (listen string
 		}
 		return address, func(l net.Listener) net.Listener {
 			_ = os.Chmod(rest, 0o600) // the credentials of a connection decide
-			return netutil.LimitListener(ownersOnly{l, make(chan struct{}, refusedAtOnce)}, restConnections)
+			return limit(ownersOnly{l, make(chan struct{}, refusedAtOnce)}, restConnections, time.Now, cfg.Log)
 		}, nil
 	case scheme == "http" && ops.IsLocal(rest):
-		return rest, func(l net.Listener) net.Listener { return netutil.LimitListener(l, restConnections) }, nil
+		return rest, func(l net.Listener) net.Listener { return limit(l, restConnections, time.Now, cfg.Log) }, nil
 	case scheme == "http":
 		return "", nil, types.Errorf(types.Invalid, "api: %q: without encryption, programs that read the network get the tokens: write https://%s, and give --api-cert and --api-key", address, rest)
 	case scheme == "https":
@@ -178,7 +173,7 @@ func (cfg RESTConfig) listen(address string, ca *certs.Authority) (listen string
 		}
 		conf.NextProtos = []string{"http/1.1", "h2"} // HTTP/2 is for gRPC: a client of both gets HTTP/1.1
 		return rest, func(l net.Listener) net.Listener {
-			return tls.NewListener(netutil.LimitListener(l, restConnections), conf)
+			return tls.NewListener(limit(l, restConnections, time.Now, cfg.Log), conf)
 		}, nil
 	}
 	return "", nil, types.Errorf(types.Invalid, "api: %q is no address: write unix:///path, or https://host:port", address)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/escher-sched/escher/api/client"
 	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/nodeagent"
 	given "github.com/escher-sched/escher/nodeagent/secrets"
+	"github.com/escher-sched/escher/types"
 )
 
 // secretsKeys returns the keys in a file; nil for no file.
@@ -43,6 +45,15 @@ func (j Join) secrets(id *nodeIdentity) func(context.Context, nodeagent.Attempt)
 		var answer struct{ Secrets given.Values }
 		body := map[string]any{"namespace": a.Namespace, "task": a.Task, "attempt": a.Number}
 		err = c.Do(ctx, http.MethodPost, "/v1/nodes/"+url.PathEscape(a.Node)+"/secrets", body, &answer)
-		return answer.Secrets, err
+		return answer.Secrets, opens(j.Server, err)
 	}
+}
+
+// opens returns the error of a request to open secrets. Unavailable: the server has no such operation, as it
+// is older. An upgrade mends that, so it does not mean that a secret is missing.
+func opens(server string, err error) error {
+	if err == nil || !strings.Contains(err.Error(), "there is no such operation") && !strings.Contains(err.Error(), " answers 404: ") {
+		return err
+	}
+	return types.Errorf(types.Unavailable, "open secrets: the server at %s cannot: %w: upgrade this server", server, err)
 }
