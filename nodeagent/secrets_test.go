@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -38,8 +39,11 @@ func sesame(context.Context, nodeagent.Attempt) (secrets.Values, error) {
 
 // TestSecrets gives a container the values at each start, and stores them nowhere.
 func TestSecrets(t *testing.T) {
+	var mu sync.Mutex
 	var got []nodeagent.Container
 	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		got = append(got, c)
 		return simruntime.Behaviour{Run: time.Minute, Code: 1}, nil
 	}}
@@ -54,7 +58,7 @@ func TestSecrets(t *testing.T) {
 			return sesame(ctx, a)
 		}
 		var log bytes.Buffer
-		b.cfg.Logger = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&log), zap.DebugLevel))
+		b.cfg.Logger = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(&log)), zap.DebugLevel))
 		b.start()
 		b.bind("a", b.runs(func(s *types.Spec) { again(s); named(s) }))
 		b.bind("other")
