@@ -14,7 +14,7 @@ type Secret struct {
 	Key, Sealed string
 	// Entries are the names and sizes of its values, sorted by name.
 	Entries []SecretEntry
-	// Set is when it was set, in Unix nanoseconds, and User by whom; empty means root of a server.
+	// Set is when it was set, in Unix nanoseconds, and User the user that set it; empty means root of a server.
 	Set  int64
 	User string
 }

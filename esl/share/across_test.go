@@ -23,7 +23,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// projects is a fair-share between two namespaces, which anybody uses who has rights there.
+// projects is a fair-share between two namespaces, with a share for each of their users.
 func projects(reclaim time.Duration) share.FairShare {
 	return share.FairShare{
 		Of:   map[string]share.Team{"vision": {Weight: 1, Anyone: 1}, "speech": {Weight: 1, Anyone: 1}},

@@ -33,7 +33,7 @@ type Join struct {
 	identity *nodeIdentity
 }
 
-// client returns a client of the server with the identity that the node has now. It connects anew.
+// client returns a client of the server with the present identity of the node, and a new connection.
 func (j Join) client() (*client.Client, error) {
 	cfg := client.Config{Server: j.Server, CACert: j.CACert, Token: j.Token}
 	if j.identity.has() {
