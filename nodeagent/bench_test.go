@@ -3,6 +3,7 @@ package nodeagent_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -152,6 +153,7 @@ type bench struct {
 func newBench(t *testing.T, rt simruntime.Config) *bench {
 	b := &bench{t: t, store: newFlaky(), runtime: simruntime.New(rt), began: time.Now()}
 	b.cfg = nodeagent.Config{
+		API:   http.HandlerFunc(tells),
 		Store: b.store, Runtime: b.runtime, Cluster: "c", Node: "n1", TTL: ttl,
 		Capacity:  types.NewRequests(map[string]types.Quantity{"cpu": 4000, "memory": 1 << 30}),
 		StateDir:  t.TempDir(),

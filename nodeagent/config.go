@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
 	"time"
 
@@ -65,7 +66,7 @@ type Config struct {
 	// the agent deletes the oldest logs of ended attempts; 0 means DefaultLogBytes.
 	LogRetention time.Duration
 	LogBytes     int64
-	Library      *tasksocket.Library // submits jobs with policies for tasks; nil refuses them
+	API          http.Handler // serves the HTTP API to tasks: see tasksocket.CallerOf; nil serves none
 	// Metrics count what the agent does; nil means not counted.
 	Metrics *Metrics
 	// Logger logs what the agent does; nil means no log.

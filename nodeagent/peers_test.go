@@ -1,8 +1,10 @@
 package nodeagent_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,20 +117,31 @@ func (f *peersFile) await(want string) {
 
 // watch sends what the task socket tells of peers.
 func (f *peersFile) watch(ctx context.Context, events chan<- string) {
-	client := tasksocket.NewClient(filepath.Join(f.dir, tasksocket.Name))
-	defer client.Close()
-	_ = client.Watch(ctx, tasksocket.Watch{Of: "peers"}, func(e tasksocket.Event) error {
-		var all tasksocket.Peers
-		if err := json.Unmarshal(e.Data, &all); err != nil {
-			return err
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://escher/v1/peers", nil)
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	res, err := bySocket(f.dir).Do(req)
+	if err != nil {
+		return // it is over
+	}
+	defer res.Body.Close()
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
 		}
-		text := e.Kind
+		var all tasksocket.Peers
+		if err := json.Unmarshal([]byte(data), &all); err != nil {
+			f.t.Error(err)
+		}
+		text := "peers"
 		for _, p := range all.Peers {
 			text += " " + p.Task + "=" + p.Address
 		}
 		events <- text
-		return nil
-	})
+	}
 }
 
 // newPeersBench is a node with one task of a job of two; started receives the file of addresses at

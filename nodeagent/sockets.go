@@ -41,7 +41,7 @@ func (t *task) serve(ctx context.Context) error {
 	}
 	dir := a.cfg.socketDir(t.id)
 	server, err := tasksocket.Listen(tasksocket.Config{
-		Dir: dir, Client: client, Bounds: a.bounds, Library: a.cfg.Library, Mode: spec.Socket, Log: t.log,
+		Dir: dir, Client: client, Bounds: a.bounds, API: a.cfg.API, Mode: spec.Socket, Log: t.log,
 		Budget: func(ctx context.Context) types.Budget { return a.spaces.get(ctx, t.attempt.Namespace).Allowed() },
 		Peers: func(ctx context.Context, tell func([]peers.Peer) error) error {
 			return t.job.Watch(ctx, t.log, tell)

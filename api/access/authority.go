@@ -289,6 +289,9 @@ func (a *Authority) allowed(id Identity, n rights.Need, ns string) bool {
 	if id.Root {
 		return true
 	}
+	if id.Task != nil {
+		return ns == id.Task.Namespace && ofTasks(n)
+	}
 	if !id.within(n, ns) {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane/submitter"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
 )
@@ -26,6 +27,8 @@ type Identity struct {
 	Namespaces []string
 	// Expires is when it ends; zero means never.
 	Expires time.Time
+	// Task is the task that it is; nil if it is none.
+	Task *tasksocket.Caller
 	// Root reports whether it administers the machine of the server, and so has every right.
 	Root bool
 }
@@ -97,8 +100,13 @@ type Caller struct {
 // With returns a context of a request by a caller. What it submits counts for its name, unless it
 // administers the machine of the server.
 func With(ctx context.Context, c Caller) context.Context {
-	if !c.Root {
-		_, name, _ := strings.Cut(c.Subject, ":")
+	switch _, name, _ := strings.Cut(c.Subject, ":"); {
+	case c.Task != nil && c.Task.User == "":
+	case c.Task != nil:
+		ctx = submitter.With(ctx, submitter.Submitter{User: c.Task.User, ForOthers: func(string) error {
+			return types.Errorf(types.Denied, "a task submits for its own user alone")
+		}})
+	case !c.Root:
 		ctx = submitter.With(ctx, submitter.Submitter{User: name, ForOthers: func(ns string) error {
 			return c.May(rights.Need{Verb: rights.Write, Kind: rights.Users}, ns)
 		}})

@@ -18,6 +18,9 @@ type Row struct {
 	InCluster bool
 	// Agents reports whether agents of nodes may call it without the needs.
 	Agents bool
+	// Tasks reports whether the sockets of tasks serve it, and Itself whether those with SocketSelf do, for
+	// the task itself. NamesTask reports whether such a request must name it.
+	Tasks, Itself, NamesTask bool
 }
 
 // Of returns what an identity needs.
@@ -34,8 +37,8 @@ func Table() []Row { return slices.Concat(ofAccess(), ofCluster(), ofNamespace()
 // ofAccess are the operations on identities, tokens and rights.
 func ofAccess() []Row {
 	return []Row{
-		{Operation: "whoAmI"},
-		{Operation: "canI"},
+		{Operation: "whoAmI", Tasks: true, Itself: true},
+		{Operation: "canI", Tasks: true, Itself: true},
 		{Operation: "listRights"},
 		{Operation: "grantRight"},
 		{Operation: "revokeRight"},
@@ -83,16 +86,16 @@ func ofNamespace() []Row {
 	enter := needs(rights.Enter, []rights.Kind{rights.Tasks})
 	work := []rights.Kind{rights.Tasks, rights.Jobs, rights.Resources, rights.Reservations, rights.Policies}
 	return []Row{
-		{Operation: "getState", Needs: read(rights.State)},
+		{Operation: "getState", Needs: read(rights.State), Tasks: true},
 		{Operation: "listKeys", Needs: read(rights.State)}, // and to read what the keys are of: see Keys
 		{Operation: "watchKeys", Needs: read(rights.State)},
-		{Operation: "listTasks", Needs: read(rights.Tasks)},
-		{Operation: "launchTasks", Needs: write(rights.Tasks, rights.Jobs, rights.Policies)},
-		{Operation: "getTask", Needs: read(rights.Tasks)},
+		{Operation: "listTasks", Needs: read(rights.Tasks), Tasks: true},
+		{Operation: "launchTasks", Needs: write(rights.Tasks, rights.Jobs, rights.Policies), Tasks: true},
+		{Operation: "getTask", Needs: read(rights.Tasks), Tasks: true, Itself: true},
 		{Operation: "removeTask", Needs: write(rights.Tasks)},
-		{Operation: "stopTask", Needs: write(rights.Tasks)},
-		{Operation: "evictTask", Needs: write(rights.Tasks)},
-		{Operation: "waitTasks", Needs: read(rights.Tasks)},
+		{Operation: "stopTask", Needs: write(rights.Tasks), Tasks: true, Itself: true},
+		{Operation: "evictTask", Needs: write(rights.Tasks), Tasks: true, Itself: true},
+		{Operation: "waitTasks", Needs: read(rights.Tasks), Tasks: true, Itself: true, NamesTask: true},
 		{Operation: "explainTask", Needs: read(rights.Tasks)},
 		{Operation: "listAttempts", Needs: read(rights.Tasks)},
 		{Operation: "readEvents", Needs: read(rights.Tasks)},
@@ -106,29 +109,29 @@ func ofNamespace() []Row {
 		{Operation: "statFile", Needs: enter},
 		{Operation: "putFiles", Needs: enter},
 
-		{Operation: "listJobs", Needs: read(rights.Jobs)},
-		{Operation: "getJob", Needs: read(rights.Jobs)},
-		{Operation: "stopJob", Needs: write(rights.Jobs, rights.Tasks)},
+		{Operation: "listJobs", Needs: read(rights.Jobs), Tasks: true},
+		{Operation: "getJob", Needs: read(rights.Jobs), Tasks: true},
+		{Operation: "stopJob", Needs: write(rights.Jobs, rights.Tasks), Tasks: true},
 		{Operation: "removeJob", Needs: write(rights.Jobs, rights.Tasks)},
 		{Operation: "explainJob", Needs: read(rights.Jobs)},
 
-		{Operation: "listResources", Needs: read(rights.Resources)},
-		{Operation: "setResource", Needs: write(rights.Resources)},
-		{Operation: "listReservations", Needs: read(rights.Reservations)},
-		{Operation: "reserve", Needs: write(rights.Reservations)},
-		{Operation: "unreserve", Needs: write(rights.Reservations)},
+		{Operation: "listResources", Needs: read(rights.Resources), Tasks: true},
+		{Operation: "setResource", Needs: write(rights.Resources), Tasks: true, Itself: true},
+		{Operation: "listReservations", Needs: read(rights.Reservations), Tasks: true},
+		{Operation: "reserve", Needs: write(rights.Reservations), Tasks: true},
+		{Operation: "unreserve", Needs: write(rights.Reservations), Tasks: true},
 		{Operation: "explainReservation", Needs: read(rights.Reservations)},
-		{Operation: "listPolicies", Needs: read(rights.Policies)},
+		{Operation: "listPolicies", Needs: read(rights.Policies), Tasks: true},
 		{Operation: "withdrawPolicy", Needs: write(rights.Policies, rights.Resources)},
 
-		{Operation: "transact", Needs: write(work...)},
+		{Operation: "transact", Needs: write(work...), Tasks: true},
 		{Operation: "planDocuments", Needs: read(work...)},
 		{Operation: "applyDocuments", Needs: write(work...)}, // and write namespaces, if one is among them
 		{Operation: "submitDocuments", Needs: write(rights.Tasks, rights.Jobs, rights.Policies)},
 		{Operation: "listSecrets", Needs: read(rights.Secrets)}, // names: no right gives values to users
 		{Operation: "setSecret", Needs: write(rights.Secrets)},
 		{Operation: "removeSecret", Needs: write(rights.Secrets)},
-		{Operation: "watch", Needs: read(rights.Tasks, rights.Resources)},
+		{Operation: "watch", Needs: read(rights.Tasks, rights.Resources), Tasks: true, Itself: true, NamesTask: true},
 	}
 }
 

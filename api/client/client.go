@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -198,18 +199,8 @@ func (c *Client) failed(method string, err error) error {
 	return types.Errorf(class, "ask %s: %w: %s", c.server, err, remedy)
 }
 
-// Problem returns the error that a problem describes: see rest.Problem. Internal: it is none.
-func Problem(text []byte) error {
-	var p struct{ Class, Detail, Command string }
-	if json.Unmarshal(text, &p) == nil && p.Detail != "" {
-		for _, class := range types.Classes() {
-			if class.String() == p.Class {
-				return types.Errorf(class, "%s", cmp.Or(p.Command, p.Detail))
-			}
-		}
-	}
-	return errNoProblem
-}
+// Problem returns the error that a problem describes: see answer.Problem. Internal: it is none.
+func Problem(text []byte) error { return cmp.Or(answer.Error(text), error(errNoProblem)) }
 
 // errNoProblem is about an answer that is not of the API.
 var errNoProblem = types.Errorf(types.Internal, "it does not answer as the API does: is that the address of one?")

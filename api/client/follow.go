@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/escher-sched/escher/types"
@@ -24,7 +25,7 @@ var errCut = errors.New("the server ended the answer")
 
 // Follow sends a request that is answered with events, and calls each with every one until the answer ends,
 // or each returns an error. An event error ends it with that error. Unavailable: the answer broke off.
-func (c *Client) Follow(ctx context.Context, method, path, contentType string, body io.Reader, each func(event string, data []byte) error) error {
+func (c *Client) Follow(ctx context.Context, method, path, contentType string, body io.Reader, each func(Event) error) error {
 	res, err := c.send(ctx, method, path, http.Header{"Content-Type": {contentType}, "Accept": {EventStream}}, body)
 	if err != nil {
 		return err
@@ -40,22 +41,38 @@ func (c *Client) Follow(ctx context.Context, method, path, contentType string, b
 	return types.Errorf(types.Unavailable, "ask %s: %w: try again", c.server, err)
 }
 
+// Event is a server-sent event.
+type Event struct {
+	Kind string
+	// ID is what a client sends to resume after it; 0 if it cannot.
+	ID   int64
+	Data json.RawMessage
+}
+
 // Events calls each with the events in a stream, until it ends, or each returns an error.
-func Events(from io.Reader, each func(event string, data []byte) error) error {
+func Events(from io.Reader, each func(Event) error) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxEvent)
-	event := ""
+	var e Event
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), ": ")
+		var err error
 		switch {
-		case name == "event":
-			event = value
-		case name == "data" && event == "error":
-			return Problem([]byte(value))
-		case name == "data":
-			if err := each(event, []byte(value)); err != nil {
-				return err
+		case name == "id":
+			if e.ID, err = strconv.ParseInt(value, 10, 64); err != nil {
+				err = types.Errorf(types.Internal, "read event: id %q is no number", types.Cut(value, types.MaxName))
 			}
+		case name == "event":
+			e.Kind = value
+		case name == "data" && e.Kind == "error":
+			err = Problem([]byte(value))
+		case name == "data":
+			e.Data = json.RawMessage(value)
+			err = each(e)
+			e = Event{}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return lines.Err()
@@ -64,13 +81,13 @@ func Events(from io.Reader, each func(event string, data []byte) error) error {
 // Long performs an operation that takes long: it calls tell with each step, and returns the result.
 func Long[T, E any](ctx context.Context, c *Client, method, path, contentType string, body io.Reader, tell func(E)) (out T, err error) {
 	done := false
-	err = c.Follow(ctx, method, path, contentType, body, func(event string, data []byte) error {
+	err = c.Follow(ctx, method, path, contentType, body, func(e Event) error {
 		var err error
-		if event == "result" {
-			done, err = true, json.Unmarshal(data, &out)
+		if e.Kind == "result" {
+			done, err = true, json.Unmarshal(e.Data, &out)
 		} else {
 			var step E
-			if err = json.Unmarshal(data, &step); err == nil {
+			if err = json.Unmarshal(e.Data, &step); err == nil {
 				tell(step)
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"maps"
 
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -13,7 +13,7 @@ import (
 // one goroutine, once.
 type Change struct {
 	client *Client
-	t      tasksocket.Transaction
+	t      requests.Transaction
 	errs   []error
 }
 

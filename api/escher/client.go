@@ -20,20 +20,20 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/api/contexts"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
 	"github.com/escher-sched/escher/esl/decisions"
 	"github.com/escher-sched/escher/esl/keep"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
 // Client is a client of one namespace of a cluster. Its methods may be called concurrently.
 type Client struct {
 	namespace string
-	requests  requests
+	requests  transport
 	// self is the task in which the program runs; its zero value is none.
 	self Self
 	// jobs submits jobs with policies; nil in a task.
@@ -46,20 +46,20 @@ type Client struct {
 	end     func() error
 }
 
-// requests are what the store and the socket of a task answer alike.
-type requests interface {
-	State(ctx context.Context, reads bool) (tasksocket.State, error)
-	Set(ctx context.Context, s tasksocket.Set) (tasksocket.Committed, error)
-	Launch(ctx context.Context, l tasksocket.Launch) (tasksocket.Launched, error)
-	Tasks(ctx context.Context) (tasksocket.Tasks, error)
-	Status(ctx context.Context, id string) (tasksocket.Status, error)
-	Wait(ctx context.Context, until string, timeout time.Duration, ids ...string) (tasksocket.Waited, error)
-	Stop(ctx context.Context, id string, s tasksocket.Stop) error
+// transport performs requests: on the store, or by the socket of a task.
+type transport interface {
+	State(ctx context.Context, reads bool) (requests.State, error)
+	Set(ctx context.Context, s requests.Set) (requests.Committed, error)
+	Launch(ctx context.Context, l requests.Launch) (requests.Launched, error)
+	Tasks(ctx context.Context) (requests.Tasks, error)
+	Status(ctx context.Context, id string) (requests.Status, error)
+	Wait(ctx context.Context, until string, timeout time.Duration, ids ...string) (requests.Waited, error)
+	Stop(ctx context.Context, id string, s requests.Stop) error
 	Evict(ctx context.Context, id string, attempt int) error
-	Reserve(ctx context.Context, r tasksocket.Reserve) error
+	Reserve(ctx context.Context, r requests.Reserve) error
 	Unreserve(ctx context.Context, id string) error
-	Commit(ctx context.Context, t tasksocket.Transaction) (tasksocket.Committed, error)
-	Watch(ctx context.Context, w tasksocket.Watch, handle func(tasksocket.Event) error) error
+	Commit(ctx context.Context, t requests.Transaction) (requests.Committed, error)
+	Watch(ctx context.Context, w requests.Watch, handle func(requests.Event) error) error
 }
 
 // Connect returns a client of the cluster that the options name, else the socket of the task, the
@@ -118,7 +118,7 @@ func outside(store controlplane.Store, namespace string, log *zap.Logger, end fu
 		return nil, err
 	}
 	c := Over(builtin.New(client))
-	c.requests, c.log, c.end = tasksocket.Direct{Client: client, Log: log}, log, sync.OnceValue(end)
+	c.requests, c.log, c.end = requests.Direct{Client: client, Log: log}, log, sync.OnceValue(end)
 	return c, nil
 }
 
@@ -126,16 +126,14 @@ func outside(store controlplane.Store, namespace string, log *zap.Logger, end fu
 // closes nothing.
 func Over(jobs *esl.Client) *Client {
 	return &Client{
-		namespace: jobs.Namespace(), requests: tasksocket.Direct{Client: jobs.Client}, jobs: jobs, decided: decisions.New(time.Time{}), log: zap.NewNop(), end: func() error { return nil },
+		namespace: jobs.Namespace(), requests: requests.Direct{Client: jobs.Client}, jobs: jobs, decided: decisions.New(time.Time{}), log: zap.NewNop(), end: func() error { return nil },
 	}
 }
 
 // inside returns a client of the socket of a task.
 func inside(ctx context.Context, path string, o options) (*Client, error) {
-	socket := tasksocket.NewClient(path)
-	self, err := socket.Self(ctx)
+	socket, self, err := requests.Inside(ctx, path)
 	if err != nil {
-		socket.Close()
 		return nil, err
 	}
 	if o.given.Namespace != "" && o.given.Namespace != self.Namespace {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/api/escher"
-	"github.com/escher-sched/escher/api/library"
+	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/e2e/hollow"
 	"github.com/escher-sched/escher/esl"
@@ -63,7 +63,7 @@ func serve(t *testing.T, store controlplane.Store, dir string, self tasksocket.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: client, Self: self, Library: library.OfSocket()})
+	s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: client, Self: self, API: rest.ForTasks(rest.Config{Store: store, Now: time.Now})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/api/escher"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/api/rest/restclient"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -77,32 +77,32 @@ func failed(p *restclient.Problem) error {
 	return types.Errorf(types.Internal, "%+v", p)
 }
 
-func (g generated) State(ctx context.Context, reads bool) (out tasksocket.State, err error) {
-	return answered[tasksocket.State](g.api.GetStateWithResponse(ctx, g.ns, &restclient.GetStateParams{Reads: &reads}))
+func (g generated) State(ctx context.Context, reads bool) (out requests.State, err error) {
+	return answered[requests.State](g.api.GetStateWithResponse(ctx, g.ns, &restclient.GetStateParams{Reads: &reads}))
 }
 
-func (g generated) Set(ctx context.Context, s tasksocket.Set) (out tasksocket.Committed, err error) {
+func (g generated) Set(ctx context.Context, s requests.Set) (out requests.Committed, err error) {
 	body, err := converted[restclient.Set](s)
 	if err != nil {
 		return out, err
 	}
-	return answered[tasksocket.Committed](g.api.SetResourceWithResponse(ctx, g.ns, body))
+	return answered[requests.Committed](g.api.SetResourceWithResponse(ctx, g.ns, body))
 }
 
-func (g generated) Launch(ctx context.Context, l tasksocket.Launch) (out tasksocket.Launched, err error) {
+func (g generated) Launch(ctx context.Context, l requests.Launch) (out requests.Launched, err error) {
 	body, err := converted[restclient.Launch](l)
 	if err != nil {
 		return out, err
 	}
-	return answered[tasksocket.Launched](g.api.LaunchTasksWithResponse(ctx, g.ns, body))
+	return answered[requests.Launched](g.api.LaunchTasksWithResponse(ctx, g.ns, body))
 }
 
 // Tasks reads all pages.
-func (g generated) Tasks(ctx context.Context) (out tasksocket.Tasks, err error) {
+func (g generated) Tasks(ctx context.Context) (out requests.Tasks, err error) {
 	params := restclient.ListTasksParams{Limit: new(int64(2))}
 	for {
 		page, err := answered[struct {
-			Items []tasksocket.Status
+			Items []requests.Status
 			Next  *string
 		}](g.api.ListTasksWithResponse(ctx, g.ns, &params))
 		if err != nil {
@@ -115,19 +115,19 @@ func (g generated) Tasks(ctx context.Context) (out tasksocket.Tasks, err error) 
 	}
 }
 
-func (g generated) Status(ctx context.Context, id string) (out tasksocket.Status, err error) {
-	return answered[tasksocket.Status](g.api.GetTaskWithResponse(ctx, g.ns, id))
+func (g generated) Status(ctx context.Context, id string) (out requests.Status, err error) {
+	return answered[requests.Status](g.api.GetTaskWithResponse(ctx, g.ns, id))
 }
 
-func (g generated) Wait(ctx context.Context, until string, timeout time.Duration, ids ...string) (out tasksocket.Waited, err error) {
+func (g generated) Wait(ctx context.Context, until string, timeout time.Duration, ids ...string) (out requests.Waited, err error) {
 	params := restclient.WaitTasksParams{Id: ids, Until: new(restclient.WaitTasksParamsUntil(until))}
 	if timeout != 0 {
 		params.Timeout = new(timeout.String())
 	}
-	return answered[tasksocket.Waited](g.api.WaitTasksWithResponse(ctx, g.ns, &params))
+	return answered[requests.Waited](g.api.WaitTasksWithResponse(ctx, g.ns, &params))
 }
 
-func (g generated) Stop(ctx context.Context, id string, s tasksocket.Stop) error {
+func (g generated) Stop(ctx context.Context, id string, s requests.Stop) error {
 	body, err := converted[restclient.Stop](s)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (g generated) Evict(ctx context.Context, id string, attempt int) error {
 	return err
 }
 
-func (g generated) Reserve(ctx context.Context, r tasksocket.Reserve) error {
+func (g generated) Reserve(ctx context.Context, r requests.Reserve) error {
 	body, err := converted[restclient.Reserve](r)
 	if err != nil {
 		return err
@@ -155,16 +155,16 @@ func (g generated) Unreserve(ctx context.Context, id string) error {
 	return err
 }
 
-func (g generated) Commit(ctx context.Context, tx tasksocket.Transaction) (out tasksocket.Committed, err error) {
+func (g generated) Commit(ctx context.Context, tx requests.Transaction) (out requests.Committed, err error) {
 	body, err := converted[restclient.Transaction](tx)
 	if err != nil {
 		return out, err
 	}
-	return answered[tasksocket.Committed](g.api.TransactWithResponse(ctx, g.ns, body))
+	return answered[requests.Committed](g.api.TransactWithResponse(ctx, g.ns, body))
 }
 
 // Watch reads server-sent events, for which the generated client has no type.
-func (g generated) Watch(ctx context.Context, w tasksocket.Watch, handle func(tasksocket.Event) error) error {
+func (g generated) Watch(ctx context.Context, w requests.Watch, handle func(requests.Event) error) error {
 	res, err := g.api.ClientInterface.Watch(ctx, g.ns, &restclient.WatchParams{Id: &w.IDs, After: &w.After})
 	if err != nil {
 		return types.Errorf(types.Unavailable, "%w", err)
@@ -174,7 +174,7 @@ func (g generated) Watch(ctx context.Context, w tasksocket.Watch, handle func(ta
 		var p restclient.Problem
 		return errors.Join(json.NewDecoder(res.Body).Decode(&p), failed(&p))
 	}
-	var e tasksocket.Event
+	var e requests.Event
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), ": ")
@@ -187,7 +187,7 @@ func (g generated) Watch(ctx context.Context, w tasksocket.Watch, handle func(ta
 			e.Data = json.RawMessage(value)
 		case lines.Text() == "" && e.Kind != "":
 			err = handle(e)
-			e = tasksocket.Event{}
+			e = requests.Event{}
 		}
 		if err != nil {
 			return err

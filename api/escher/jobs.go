@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/api/library"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -37,8 +37,8 @@ func Copies(n int, t Task) []Task {
 }
 
 // launch is the request to launch the job.
-func (j Job) launch() tasksocket.Launch {
-	return tasksocket.Launch{Job: &tasksocket.Job{ID: j.ID, Name: j.Name, Labels: j.Labels}, Tasks: j.Tasks}
+func (j Job) launch() requests.Launch {
+	return requests.Launch{Job: &requests.Job{ID: j.ID, Name: j.Name, Labels: j.Labels}, Tasks: j.Tasks}
 }
 
 // Submit submits a job, all of it or nothing, to which policies apply, such as gang.Gang{}. Invalid:
@@ -65,7 +65,7 @@ func (c *Client) Submit(ctx context.Context, job Job, policies ...esl.Policy) (L
 
 // submitInside submits a job with policies in a task. The agent applies the built-in ones; it cannot
 // call the Apply of another.
-func (c *Client) submitInside(ctx context.Context, launch tasksocket.Launch, policies []esl.Policy) (Launched, error) {
+func (c *Client) submitInside(ctx context.Context, launch requests.Launch, policies []esl.Policy) (Launched, error) {
 	stored, err := esl.StoredForms(policies)
 	if err != nil {
 		return Launched{}, err
@@ -76,13 +76,13 @@ func (c *Client) submitInside(ctx context.Context, launch tasksocket.Launch, pol
 			return Launched{}, errInside("submit a job with policy " + p.Kind + ", whose Apply is in the program")
 		}
 	}
-	launch.Job.Policies = tasksocket.PoliciesOf(stored)
+	launch.Job.Policies = requests.PoliciesOf(stored)
 	return c.requests.Launch(ctx, launch)
 }
 
 // Run submits one task, without a job, and returns its id.
 func (c *Client) Run(ctx context.Context, t Task) (id string, err error) {
-	l, err := c.requests.Launch(ctx, tasksocket.Launch{Tasks: []manifest.Task{t}})
+	l, err := c.requests.Launch(ctx, requests.Launch{Tasks: []manifest.Task{t}})
 	if err != nil {
 		return "", err
 	}
@@ -132,19 +132,19 @@ func (c *Client) Tasks(ctx context.Context) ([]Status, error) {
 }
 
 // StopOption is an option of Stop.
-type StopOption func(*tasksocket.Stop)
+type StopOption func(*requests.Stop)
 
 // Because gives a reason, which the status of the task shows.
-func Because(reason string) StopOption { return func(s *tasksocket.Stop) { s.Reason = reason } }
+func Because(reason string) StopOption { return func(s *requests.Stop) { s.Reason = reason } }
 
 // Within is the time between the stop signal and the kill, instead of that of the task.
 func Within(grace time.Duration) StopOption {
-	return func(s *tasksocket.Stop) { s.Grace = tasksocket.Duration(grace) }
+	return func(s *requests.Stop) { s.Grace = requests.Duration(grace) }
 }
 
 // Stop ends a task for good. It returns at once: Wait waits for its end.
 func (c *Client) Stop(ctx context.Context, id string, opts ...StopOption) error {
-	var s tasksocket.Stop
+	var s requests.Stop
 	for _, opt := range opts {
 		opt(&s)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/api/escher"
+	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
@@ -19,7 +20,7 @@ import (
 // serveUntil serves the socket of a task in a directory until the returned function ends it.
 func serveUntil(t *testing.T, client *controlplane.Client, dir string) (end func()) {
 	t.Helper()
-	s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: client, Self: tasksocket.Self{Namespace: "d", Task: "me", Node: "n1"}})
+	s, err := tasksocket.Listen(tasksocket.Config{API: rest.ForTasks(rest.Config{Store: client.Store(), Now: time.Now}), Dir: dir, Client: client, Self: tasksocket.Self{Namespace: "d", Task: "me", Node: "n1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,38 +4,38 @@ import (
 	"context"
 	"time"
 
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/types"
 )
 
 // ResourceOption is an option of SetResource. The place of a resource, without one, is every node,
 // present and future.
-type ResourceOption func(*tasksocket.Set)
+type ResourceOption func(*requests.Set)
 
 // OnNodes places it on nodes, each with a capacity of its own.
 func OnNodes(names ...string) ResourceOption {
-	return place(func(w *tasksocket.Where) { w.Nodes = names })
+	return place(func(w *requests.Where) { w.Nodes = names })
 }
 
 // OnNodesWithLabels places it on every node with these labels, present and future.
 func OnNodesWithLabels(labels map[string]string) ResourceOption {
-	return place(func(w *tasksocket.Where) { w.Labels = labels })
+	return place(func(w *requests.Where) { w.Labels = labels })
 }
 
 // OnNodesWithFree places it on the nodes that have that much free now.
 func OnNodesWithFree(free Requests) ResourceOption {
-	return place(func(w *tasksocket.Where) { w.Available = free })
+	return place(func(w *requests.Where) { w.Available = free })
 }
 
 // InCluster makes it one pool for the whole cluster.
 func InCluster() ResourceOption {
-	return place(func(w *tasksocket.Where) { w.Cluster = true })
+	return place(func(w *requests.Where) { w.Cluster = true })
 }
 
-func place(change func(*tasksocket.Where)) ResourceOption {
-	return func(s *tasksocket.Set) {
+func place(change func(*requests.Where)) ResourceOption {
+	return func(s *requests.Set) {
 		if s.Where == nil {
-			s.Where = &tasksocket.Where{}
+			s.Where = &requests.Where{}
 		}
 		change(s.Where)
 	}
@@ -43,7 +43,7 @@ func place(change func(*tasksocket.Where)) ResourceOption {
 
 // OnThisNode places it on the node of the task in which the program runs. Outside of tasks,
 // SetResource returns Invalid.
-func OnThisNode() ResourceOption { return func(s *tasksocket.Set) { s.Where = nil } }
+func OnThisNode() ResourceOption { return func(s *requests.Set) { s.Where = nil } }
 
 // EndsWithTask removes it when the task in which the program runs ends. Outside of tasks,
 // SetResource returns Invalid.
@@ -52,14 +52,14 @@ func EndsWithTask() ResourceOption { return EndsWith(types.OfTask, "") }
 // EndsWith removes it with the task, session, reservation, job or policy of an id, which must exist.
 // In a task, an empty id means that task, or its job.
 func EndsWith(kind types.Lifetime, id string) ResourceOption {
-	return func(s *tasksocket.Set) { s.Lifetime, s.Owner = kind, id }
+	return func(s *requests.Set) { s.Lifetime, s.Owner = kind, id }
 }
 
 // KeptAtZero keeps a resource of capacity 0: it exists, and is closed.
-func KeptAtZero() ResourceOption { return func(s *tasksocket.Set) { s.Declare = true } }
+func KeptAtZero() ResourceOption { return func(s *requests.Set) { s.Declare = true } }
 
 // ForFutureNodes allows labels that no node has yet.
-func ForFutureNodes() ResourceOption { return func(s *tasksocket.Set) { s.Future = true } }
+func ForFutureNodes() ResourceOption { return func(s *requests.Set) { s.Future = true } }
 
 // SetResource sets the capacity of an ephemeral resource, on every node unless an option places it
 // elsewhere. "0" removes it. Invalid: a name, amount or place is wrong, and nothing was changed.
@@ -69,8 +69,8 @@ func (c *Client) SetResource(ctx context.Context, name string, capacity Amount, 
 }
 
 // set returns the request to set a resource.
-func set(name string, capacity Amount, opts []ResourceOption) tasksocket.Set {
-	s := tasksocket.Set{Name: name, Capacity: string(capacity), Where: &tasksocket.Where{}}
+func set(name string, capacity Amount, opts []ResourceOption) requests.Set {
+	s := requests.Set{Name: name, Capacity: string(capacity), Where: &requests.Where{}}
 	for _, opt := range opts {
 		opt(&s)
 	}
@@ -90,7 +90,7 @@ func (c *Client) Unreserve(ctx context.Context, id string) error {
 // other tasks, and holds it until release, for at most limit; 0 means 10 s. Precondition: the program
 // runs outside of tasks, or the resource is closed. NotFound: the node has no such resource.
 func (c *Client) Hold(ctx context.Context, name string, limit time.Duration) (release func(), err error) {
-	socket, inside := c.requests.(*tasksocket.Client)
+	socket, inside := c.requests.(*requests.Client)
 	if !inside {
 		return nil, types.Errorf(types.Precondition, "hold %s: only tasks hold units: run the program in a task", name)
 	}

@@ -3,6 +3,7 @@ package escher
 import (
 	"strconv"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/ids"
 	"github.com/escher-sched/escher/controlplane/manifest"
@@ -27,13 +28,13 @@ type (
 // The types of the task socket, with the same fields: see docs/task-api.md.
 type (
 	// Status is the status of a task.
-	Status = tasksocket.Status
+	Status = requests.Status
 	// Self is the task in which a program runs.
 	Self = tasksocket.Self
 	// Reservation is a set of bundles to lock, all or none.
-	Reservation = tasksocket.Reserve
+	Reservation = requests.Reserve
 	// Launched has the ids of launched tasks, in the order of the job, and that of the job.
-	Launched = tasksocket.Launched
+	Launched = requests.Launched
 )
 
 type (

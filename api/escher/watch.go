@@ -9,9 +9,9 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/supervise"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -34,10 +34,10 @@ var errEnough = errors.New("the watch was ended")
 // task, it does not yield what was removed meanwhile.
 func (c *Client) Watch(ctx context.Context, ids ...string) iter.Seq2[TaskChange, error] {
 	return func(yield func(TaskChange, error) bool) {
-		w := tasksocket.Watch{IDs: ids}
+		w := requests.Watch{IDs: ids}
 		lost := c.reconnects("watch")
 		for {
-			err := c.requests.Watch(ctx, w, func(e tasksocket.Event) error {
+			err := c.requests.Watch(ctx, w, func(e requests.Event) error {
 				w.After = max(w.After, e.ID)
 				lost.reset()
 				change, err := changeOf(e)
@@ -90,11 +90,11 @@ func (r *reconnects) reset() {
 }
 
 // changeOf decodes an event; the change of one that is about no task has no id.
-func changeOf(e tasksocket.Event) (change TaskChange, err error) {
+func changeOf(e requests.Event) (change TaskChange, err error) {
 	if e.Kind != "task" {
 		return change, nil
 	}
-	var gone tasksocket.Removed
+	var gone requests.Removed
 	if err := json.Unmarshal(e.Data, &gone); err != nil {
 		return change, types.Errorf(types.Internal, "read event: %w", err)
 	}

@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -44,10 +44,10 @@ func Launch(ctx context.Context, jobs *esl.Client, tasks ...controlplane.Submiss
 	return Submit(ctx, jobs, controlplane.Job{Name: tasks[0].Task.Name, Labels: tasks[0].Task.Labels, Tasks: tasks})
 }
 
-// OfSocket submits jobs of a task, by its socket. It knows the built-in policies; those with a
+// Known submits jobs of a task, by its socket. It knows the built-in policies; those with a
 // domain in their names are stored for the program that runs them.
-func OfSocket() *tasksocket.Library {
-	return &tasksocket.Library{Submit: submitStored, Launch: func(ctx context.Context, c *controlplane.Client, tasks ...controlplane.Submission) (controlplane.Launched, error) {
+func Known() *requests.Library {
+	return &requests.Library{Submit: submitStored, Launch: func(ctx context.Context, c *controlplane.Client, tasks ...controlplane.Submission) (controlplane.Launched, error) {
 		return Launch(ctx, builtin.New(c), tasks...)
 	}}
 }

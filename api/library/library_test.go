@@ -24,7 +24,7 @@ func TestOfSocketRefused(t *testing.T) {
 		"job.policies[0].with: has 70000 bytes":           {{Kind: "after", With: strings.Repeat(" ", 70_000)}},
 		"job.policies: has 10000: at most 64 are allowed": make([]types.Policy, 10_000),
 	} {
-		_, err := library.OfSocket().Submit(t.Context(), c, job, policies)
+		_, err := library.Known().Submit(t.Context(), c, job, policies)
 		if !errors.Is(err, types.Invalid) || !strings.Contains(err.Error(), says) || len(err.Error()) > 1000 {
 			t.Errorf("%.2000v, want %q", err, says)
 		}

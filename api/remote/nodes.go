@@ -134,7 +134,7 @@ func (t *through) operation(method string, u *url.URL) (path string, query url.V
 func refusal(res *http.Response) *http.Response {
 	text, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem)) // a part says more than why the rest is missing
 	res.Body.Close()
-	out, _ := json.Marshal(answer.Problem(client.Problem(text))) // it is two texts
+	out, _ := json.Marshal(answer.ProblemOf(client.Problem(text))) // it is two texts
 	if res.StatusCode == http.StatusUnauthorized {
 		res.StatusCode = http.StatusForbidden // to a client of a node, the other means a new session
 	}
@@ -184,8 +184,9 @@ func streamed(from io.ReadCloser) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() {
 		ended := false
-		err := client.Events(from, func(event string, data []byte) error {
-			switch event {
+		err := client.Events(from, func(e client.Event) error {
+			data := []byte(e.Data)
+			switch e.Kind {
 			case "over":
 				ended = true
 				return nil
@@ -196,7 +197,7 @@ func streamed(from io.ReadCloser) io.ReadCloser {
 			return err
 		})
 		if problem, ok := errors.AsType[*types.Error](err); ok {
-			text, _ := json.Marshal(answer.Problem(problem)) // it is two texts
+			text, _ := json.Marshal(answer.ProblemOf(problem)) // it is two texts
 			_, err = w.Write(append(text, '\n'))
 		} else if err == nil && !ended {
 			err = io.ErrUnexpectedEOF

@@ -146,9 +146,9 @@ func (s *Store) Watch(ctx context.Context, opts controlplane.WatchOptions) <-cha
 // watch calls each with changes, until the watch is lost.
 func (s *Store) watch(ctx context.Context, opts controlplane.WatchOptions, each func(controlplane.Batch)) error {
 	query := url.Values{"prefix": {opts.Prefix}, "after": {strconv.FormatInt(max(opts.From-1, 0), 10)}}
-	err := s.c.Follow(ctx, http.MethodGet, s.path+"/watch?"+query.Encode(), "", nil, func(_ string, data []byte) error {
+	err := s.c.Follow(ctx, http.MethodGet, s.path+"/watch?"+query.Encode(), "", nil, func(e client.Event) error {
 		var p page
-		if err := json.Unmarshal(data, &p); err != nil {
+		if err := json.Unmarshal(e.Data, &p); err != nil {
 			return types.Errorf(types.Internal, "watch %s: %w", opts.Prefix, err)
 		}
 		b := controlplane.Batch{Revision: p.Revision}

@@ -7,19 +7,21 @@ import (
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/document"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
 )
 
 // me is the answer of whoAmI.
 type me struct {
-	Subject    string      `json:"subject" doc:"user:NAME or service:NAME"`
-	Groups     []string    `json:"groups,omitempty"`
-	Token      string      `json:"token,omitempty" doc:"the id of the token of the request"`
-	Role       rights.Role `json:"role,omitempty" doc:"the most that the token allows"`
-	Namespaces []string    `json:"namespaces,omitempty" doc:"where the token is valid"`
-	Expires    *time.Time  `json:"expires,omitempty" doc:"when the token ends"`
-	Root       bool        `json:"root,omitempty" doc:"whether the caller administers the machine of the server, and so has every right"`
+	Subject    string           `json:"subject" doc:"user:NAME or service:NAME"`
+	Groups     []string         `json:"groups,omitempty"`
+	Token      string           `json:"token,omitempty" doc:"the id of the token of the request"`
+	Role       rights.Role      `json:"role,omitempty" doc:"the most that the token allows"`
+	Namespaces []string         `json:"namespaces,omitempty" doc:"where the token is valid"`
+	Expires    *time.Time       `json:"expires,omitempty" doc:"when the token ends"`
+	Task       *tasksocket.Self `json:"task,omitempty" doc:"the task that sends this, by its socket"`
+	Root       bool             `json:"root,omitempty" doc:"whether the caller administers the machine of the server, and so has every right"`
 }
 
 // answered is the answer of canI.
@@ -82,6 +84,9 @@ func (s *service) access() {
 	add(s, operation{http.MethodGet, "/v1/whoami", "whoAmI", "Show the identity of the caller", tag}, func(ctx context.Context, _ *struct{}) (me, error) {
 		c := access.From(ctx)
 		out := me{Subject: c.Subject, Groups: c.Groups, Token: c.Token, Role: c.Role, Namespaces: c.Namespaces, Root: c.Root}
+		if c.Task != nil {
+			out.Task = &c.Task.Self
+		}
 		if !c.Expires.IsZero() {
 			at := c.Expires.UTC()
 			out.Expires = &at

@@ -7,11 +7,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl/apply"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/measured"
 )
@@ -26,7 +26,7 @@ func schemaName(t reflect.Type, hint string) string {
 	switch path := t.PkgPath(); {
 	case path == reflect.TypeFor[manifest.Task]().PkgPath():
 		return "File" + name
-	case t == reflect.TypeFor[tasksocket.Job](), t == reflect.TypeFor[tasksocket.Policy]():
+	case t == reflect.TypeFor[requests.Job](), t == reflect.TypeFor[requests.Policy]():
 		return "Launch" + name
 	case path == reflect.TypeFor[types.Bundle]().PkgPath():
 		return "Stored" + name

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
 )
@@ -59,7 +60,7 @@ func (s *service) attempt(ctx context.Context, in *OnAttempt) (*attempt, error) 
 
 // locate completes the id and the number of an attempt, and returns its node.
 func (s *service) locate(ctx context.Context, at *attempt) (node string, err error) {
-	client, err := s.client(at.ns)
+	client, err := s.client(ctx, at.ns)
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +123,7 @@ func (s *service) pass(hctx huma.Context, c *nodeapi.Client, path string) {
 	query := r.URL.Query()
 	query.Del("attempt")
 	query.Del("node")
-	c.Pass(w, r, path, query, func(err error) { write(w, s.failed(r.Context(), hctx.Operation().Path, err)) })
+	c.Pass(w, r, path, query, func(err error) { s.failed(r.Context(), hctx.Operation().Path, err).Answer(w) })
 }
 
 // answers says with which media types an operation answers, in which no schema describes the content.
@@ -155,7 +156,7 @@ func socket[I any, P interface {
 	described.Middlewares = append(described.Middlewares, func(hctx huma.Context, next func(huma.Context)) {
 		if !strings.EqualFold(hctx.Header("Upgrade"), "websocket") {
 			_, w := humago.Unwrap(hctx)
-			write(w, problemOf(types.Errorf(types.Invalid, "Upgrade: %q is not websocket: open a WebSocket", hctx.Header("Upgrade"))))
+			answer.Refuse(w, types.Errorf(types.Invalid, "Upgrade: %q is not websocket: open a WebSocket", hctx.Header("Upgrade")))
 			return
 		}
 		next(hctx)

@@ -9,10 +9,10 @@ import (
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/api/plan"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
 )
@@ -29,13 +29,13 @@ type applied struct {
 func (s *service) changes() {
 	const in, tag = "/v1/namespaces/{namespace}/", "changes"
 	post(s, operation{http.MethodPost, in + "transactions", "transact", "Make several changes together, if nothing in its if has changed", tag},
-		func(ctx context.Context, in *InBody, b tasksocket.Transaction) (tasksocket.Committed, error) {
-			direct, err := s.direct(in.Namespace)
+		func(ctx context.Context, in *InBody, b requests.Transaction) (requests.Committed, error) {
+			direct, err := s.direct(ctx, in.Namespace)
 			if err == nil {
-				err = tasksocket.Shown(in.Namespace, b.If)
+				err = requests.CheckIf(in.Namespace, b.If)
 			}
 			if err != nil {
-				return tasksocket.Committed{}, err
+				return requests.Committed{}, err
 			}
 			return direct.Commit(ctx, b)
 		})
@@ -129,7 +129,7 @@ func (s *service) application(ctx context.Context, in *applied) (*library.Applic
 			}
 		}
 	}
-	client, err := s.client(in.Namespace)
+	client, err := s.client(ctx, in.Namespace)
 	may := func([]string) (bool, error) { return false, nil } // the request says it, or nothing does
 	return &library.Application{Client: client, Docs: docs, Options: opts, Now: s.cfg.Now, Voice: s.cfg.Voice, May: may}, err
 }

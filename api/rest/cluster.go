@@ -8,10 +8,10 @@ import (
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/api/reasons"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
@@ -72,10 +72,10 @@ func (s *service) cluster() {
 			InNamespace
 			Reads bool `query:"reads" doc:"adds the revision of each key that it was read from, for the if of a transaction"`
 		},
-		) (tasksocket.State, error) {
-			direct, err := s.direct(in.Namespace)
+		) (requests.State, error) {
+			direct, err := s.direct(ctx, in.Namespace)
 			if err != nil {
-				return tasksocket.State{}, err
+				return requests.State{}, err
 			}
 			return direct.State(ctx, in.Reads)
 		})
@@ -92,7 +92,7 @@ func physical(n cluster.NodeState) cluster.NodeState {
 func (s *service) explain(path, id, summary, tag string, kind why.Kind, stored controlplane.Kind) {
 	op := operation{http.MethodGet, path, id, summary, tag}
 	do := func(ctx context.Context, ns, id string) (reasons.Explained, error) {
-		client, err := s.client(ns)
+		client, err := s.client(ctx, ns)
 		if err != nil {
 			return reasons.Explained{}, err
 		}

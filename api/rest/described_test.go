@@ -38,6 +38,7 @@ func TestDescribed(t *testing.T) {
 	generated(t, description.String())
 	within(t, "../../docs/api.md", table(api))
 	within(t, "../../docs/security.md", rightsTable())
+	within(t, "../../docs/task-api.md", socketsTable(api))
 }
 
 // within compares a table in a page with what it should be.
@@ -78,6 +79,36 @@ func rightsTable() string {
 	for _, needs := range slices.Sorted(maps.Keys(by)) {
 		slices.Sort(by[needs])
 		fmt.Fprintf(&b, "| %s | %s |\n", needs, strings.Join(by[needs], " "))
+	}
+	return b.String()
+}
+
+// socketsTable returns the table of the operations that the sockets of tasks serve.
+func socketsTable(api huma.API) string {
+	paths := make(map[string]string)
+	for path, item := range api.OpenAPI().Paths {
+		for method, op := range map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete} {
+			if op != nil {
+				paths[op.OperationID] = "`" + method + " " + strings.TrimPrefix(path, "/v1/namespaces/{namespace}") + "`"
+			}
+		}
+	}
+	var b strings.Builder
+	b.WriteString("| request | operation | `namespace` | `self` |\n|---|---|---|---|\n")
+	for _, row := range access.Table() {
+		if !row.Tasks {
+			continue
+		}
+		own := "no"
+		switch {
+		case row.NamesTask:
+			own = "of the task, which it names"
+		case row.Itself && len(row.Needs) > 0:
+			own = "of the task"
+		case row.Itself:
+			own = "yes"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | yes | %s |\n", paths[row.Operation], row.Operation, own)
 	}
 	return b.String()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -73,7 +74,7 @@ func docsOf(api huma.API) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		text, err := page()
 		if err != nil {
-			write(w, problemOf(types.Errorf(types.Internal, "write the page of docs: %w", err)))
+			answer.Refuse(w, types.Errorf(types.Internal, "write the page of docs: %w", err))
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

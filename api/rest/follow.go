@@ -11,9 +11,9 @@ import (
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/keys"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -36,12 +36,12 @@ func (s *service) follow() {
 		"text/event-stream": {Schema: s.eventSchema()},
 	}}
 	huma.Register(s.api, op, func(ctx context.Context, in *watched) (*huma.StreamResponse, error) {
-		direct, err := s.direct(in.Namespace)
+		direct, err := s.direct(ctx, in.Namespace)
 		if err == nil {
 			err = in.resume()
 		}
 		if err != nil {
-			return nil, problemOf(err)
+			return nil, answer.ProblemOf(err)
 		}
 		return &huma.StreamResponse{Body: func(hctx huma.Context) { serveEvents(hctx, direct, in) }}, nil
 	})
@@ -51,7 +51,7 @@ func (s *service) follow() {
 func (s *service) eventSchema() *huma.Schema {
 	var all []*huma.Schema
 	for _, t := range []reflect.Type{
-		reflect.TypeFor[tasksocket.Status](), reflect.TypeFor[tasksocket.Removed](), reflect.TypeFor[tasksocket.ResourceChange](), reflect.TypeFor[tasksocket.Synced](), reflect.TypeFor[Problem](),
+		reflect.TypeFor[requests.Status](), reflect.TypeFor[requests.Removed](), reflect.TypeFor[requests.ResourceChange](), reflect.TypeFor[requests.Synced](), reflect.TypeFor[answer.Problem](),
 	} {
 		all = append(all, s.api.OpenAPI().Components.Schemas.Schema(t, true, ""))
 	}
@@ -72,15 +72,15 @@ func (w *watched) resume() error {
 }
 
 // serveEvents sends events until the watcher or the server ends.
-func serveEvents(hctx huma.Context, direct tasksocket.Direct, in *watched) {
+func serveEvents(hctx huma.Context, direct requests.Direct, in *watched) {
 	_, w := humago.Unwrap(hctx)
 	out := answer.NewStream(w)
 	defer out.End()
-	err := direct.Watch(hctx.Context(), tasksocket.Watch{Of: in.Of, IDs: in.ID, After: in.After}, func(e tasksocket.Event) error {
+	err := direct.Watch(hctx.Context(), requests.Watch{Of: in.Of, IDs: in.ID, After: in.After}, func(e requests.Event) error {
 		return out.Send(e.Kind, e.ID, e.Data)
 	})
 	if err = access.Ended(hctx.Context(), err); hctx.Context().Err() == nil || types.Is(err, types.Denied) {
-		_ = out.Send("error", 0, problemOf(err)) // the answer has begun, so an event is the only way
+		_ = out.Send("error", 0, answer.ProblemOf(err)) // the answer has begun, so an event is the only way
 	}
 }
 
@@ -111,7 +111,7 @@ func (s *service) keys() {
 	const path, tag = "/v1/namespaces/{namespace}/keys", "follow"
 	add(s, operation{http.MethodGet, path, "listKeys", "Read stored objects of a namespace, and those of the cluster that it sees, at one revision", tag},
 		func(ctx context.Context, in *readKeys) (keys.StoredKeys, error) {
-			if _, err := s.client(in.Namespace); err != nil {
+			if _, err := s.client(ctx, in.Namespace); err != nil {
 				return keys.StoredKeys{}, err
 			}
 			opts := controlplane.ListOptions{Prefix: in.Prefix, Keys: in.Key, After: in.After, Limit: in.Limit, Revision: in.Revision, KeysOnly: in.KeysOnly}
@@ -122,12 +122,12 @@ func (s *service) keys() {
 		events: {Schema: s.schema(reflect.TypeFor[keys.StoredKeys]())},
 	}}
 	huma.Register(s.api, op, func(ctx context.Context, in *watchedKeys) (*huma.StreamResponse, error) {
-		_, err := s.client(in.Namespace)
+		_, err := s.client(ctx, in.Namespace)
 		if err == nil {
 			_, err = access.KeysOf(access.From(ctx), in.Namespace).Ranges(in.Prefix)
 		}
 		if err != nil {
-			return nil, problemOf(err)
+			return nil, answer.ProblemOf(err)
 		}
 		return &huma.StreamResponse{Body: func(hctx huma.Context) { s.watchKeys(hctx, in) }}, nil
 	})
@@ -142,6 +142,6 @@ func (s *service) watchKeys(hctx huma.Context, in *watchedKeys) {
 	opts := controlplane.WatchOptions{Prefix: in.Prefix, From: in.After + 1}
 	err := keys.Watch(ctx, s.cfg.Store, access.KeysOf(access.From(ctx), in.Namespace), opts, func(c keys.StoredKeys) error { return out.Send("changes", c.Revision, c) })
 	if err = access.Ended(ctx, err); err != nil {
-		_ = out.Send("error", 0, problemOf(err)) // the answer has begun, so an event is the only way
+		_ = out.Send("error", 0, answer.ProblemOf(err)) // the answer has begun, so an event is the only way
 	}
 }

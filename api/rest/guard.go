@@ -8,6 +8,8 @@ import (
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/controlplane/accounting"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -17,6 +19,14 @@ type Identify func(r *http.Request) (access.Identity, error)
 // Local returns identities of a listener that accepts only administrators of its machine.
 func Local(name string) Identify {
 	return func(*http.Request) (access.Identity, error) { return access.Root(name), nil }
+}
+
+// ofTasks returns the identities of tasks by the sockets that they use.
+func ofTasks(r *http.Request) (access.Identity, error) {
+	if c, ok := tasksocket.CallerOf(r.Context()); ok {
+		return access.OfTask(c), nil
+	}
+	return access.Identity{}, types.Errorf(types.Denied, "%w: the request came by no socket of a task", access.ErrUnauthenticated)
 }
 
 // Bearer returns identities by the tokens that requests carry or, without one, by the certificate that the
@@ -93,6 +103,9 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 	if !known {
 		return types.Errorf(types.Denied, "%s: no right gives it: use another operation of /openapi.json", pattern)
 	}
+	if err := row.Permits(id, r); err != nil {
+		return err
+	}
 	ns := r.PathValue("namespace")
 	if ns != "" {
 		if err := types.ValidateName("namespace", ns); err != nil {
@@ -156,7 +169,7 @@ func (g *guard) note(q accounting.Request) {
 // refuseCaller answers a request that is not let through. A sender without an identity gets status 401,
 // one that sends too much 429.
 func refuseCaller(w http.ResponseWriter, err error) {
-	p := problemOf(err)
+	p := answer.ProblemOf(err)
 	switch {
 	case errors.Is(err, access.ErrUnauthenticated):
 		p.Status = http.StatusUnauthorized
@@ -166,5 +179,5 @@ func refuseCaller(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	p.Title = http.StatusText(p.Status)
-	write(w, p)
+	p.Answer(w)
 }

@@ -8,8 +8,10 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/controlplane/submitter"
 	"github.com/escher-sched/escher/esl/share"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -18,6 +20,14 @@ import (
 func Handler(cfg Config) http.Handler {
 	mux, _ := handler(cfg)
 	return mux
+}
+
+// ForTasks serves the API to the sockets of tasks, with the rights of tasks: see access.OfTask. Of cfg, it uses
+// the store, the clock, the log and the voice.
+func ForTasks(cfg Config) http.Handler {
+	return Handler(Config{
+		Store: cfg.Store, Authority: access.New(cfg.Store, cfg.Now, cfg.Log), Identify: ofTasks, Voice: cfg.Voice, Now: cfg.Now, Log: cfg.Log,
+	})
 }
 
 // handler returns the handler, and the API that it serves.
@@ -53,7 +63,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	}
 	mux.HandleFunc("GET /docs", docsOf(s.api))
 	mux.ServeMux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		write(w, problemOf(types.Errorf(types.NotFound, "%s %s: there is no such operation: /openapi.json lists all", r.Method, types.Cut(r.URL.Path, 200))))
+		answer.Refuse(w, types.Errorf(types.NotFound, "%s %s: there is no such operation: /openapi.json lists all", r.Method, types.Cut(r.URL.Path, 200)))
 	})
 	return mux, s.api
 }

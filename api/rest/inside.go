@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 )
 
 // signalled is the body of a request for a signal.
@@ -50,13 +50,13 @@ func (s *service) inside() {
 			return nodeapi.Path("ports", at.ns, at.id, at.number) + "/" + in.Port
 		})
 	post(s, operation{http.MethodPost, path + "signal", "signalTask", "Send a signal to the process of a task", tag},
-		func(ctx context.Context, in *onSignal, b signalled) (tasksocket.Committed, error) {
+		func(ctx context.Context, in *onSignal, b signalled) (requests.Committed, error) {
 			at, err := s.attempt(ctx, in.on())
 			if err != nil {
-				return tasksocket.Committed{}, err
+				return requests.Committed{}, err
 			}
 			defer at.Close()
-			return tasksocket.Committed{}, at.Signal(ctx, at.ns, at.id, at.number, b.Signal)
+			return requests.Committed{}, at.Signal(ctx, at.ns, at.id, at.number, b.Signal)
 		})
 	asked(s, operation{http.MethodGet, path + "files/stat", "statFile", "Describe a file or directory in the container of a task", tag},
 		func(ctx context.Context, in *read, at *attempt) (nodeapi.Stat, error) {

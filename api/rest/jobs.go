@@ -7,10 +7,10 @@ import (
 
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/api/library"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -75,7 +75,7 @@ func (s *service) jobs() {
 			return removedJob{n}, err
 		})
 	post(s, operation{http.MethodPost, path + "/{id}/stop", "stopJob", "Stop all tasks of a job for good", tag},
-		func(ctx context.Context, in *OnOne, b tasksocket.Stop) (stoppedJob, error) {
+		func(ctx context.Context, in *OnOne, b requests.Stop) (stoppedJob, error) {
 			client, id, err := s.find(ctx, &in.ByID, controlplane.Jobs)
 			if err != nil {
 				return stoppedJob{}, err

@@ -6,10 +6,10 @@ import (
 	"net/http"
 
 	"github.com/escher-sched/escher/api/document"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/quotas"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -51,7 +51,7 @@ func (s *service) namespaces() {
 	const path, tag = "/v1/namespaces/{namespace}", "cluster"
 	add(s, operation{http.MethodGet, path, "getNamespace", "Describe a namespace: its settings, and how much of its budgets it uses", tag}, s.getNamespace)
 	post(s, operation{http.MethodPut, path, "setNamespace", "Set the settings of a namespace; what is left out has the built-in default", tag},
-		func(ctx context.Context, in *setting, b settings) (out tasksocket.Committed, err error) {
+		func(ctx context.Context, in *setting, b settings) (out requests.Committed, err error) {
 			if b.Name != "" && b.Name != in.Namespace {
 				return out, types.Errorf(types.Invalid, "name: %q is not %s, whose settings are set: leave it out", types.Cut(b.Name, types.MaxName), in.Namespace)
 			}
@@ -60,7 +60,7 @@ func (s *service) namespaces() {
 			if err != nil {
 				return out, err
 			}
-			client, err := s.client(in.Namespace)
+			client, err := s.client(ctx, in.Namespace)
 			if err != nil {
 				return out, err
 			}
@@ -81,8 +81,8 @@ func (s *service) namespaces() {
 			})
 		})
 	add(s, operation{http.MethodDelete, path, "removeNamespace", "Delete the settings of a namespace that is not in use", tag},
-		func(ctx context.Context, in *InNamespace) (out tasksocket.Committed, err error) {
-			client, err := s.client(in.Namespace)
+		func(ctx context.Context, in *InNamespace) (out requests.Committed, err error) {
+			client, err := s.client(ctx, in.Namespace)
 			if err == nil {
 				err = quotas.Remove(ctx, client, in.Namespace)
 			}
@@ -113,7 +113,7 @@ func (s *service) spoken(found []audit.Finding) []audit.Finding {
 }
 
 func (s *service) getNamespace(ctx context.Context, in *InNamespace) (out describedNamespace, err error) {
-	client, err := s.client(in.Namespace)
+	client, err := s.client(ctx, in.Namespace)
 	if err != nil {
 		return out, err
 	}

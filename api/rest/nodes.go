@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/drain"
 	"github.com/escher-sched/escher/controlplane/relabel"
@@ -78,10 +79,10 @@ type removal struct {
 // administered registers the changes of nodes.
 func (s *service) administered() {
 	const path, tag = "/v1/nodes/{node}", "cluster"
-	client := func() (*controlplane.Client, error) { return s.client(ofCluster) }
+	client := func(ctx context.Context) (*controlplane.Client, error) { return s.client(ctx, ofCluster) }
 	post(s, operation{http.MethodPost, path + "/cordon", "cordonNode", "Bind no new tasks to a node; tasks that are there stay", tag},
 		func(ctx context.Context, in *NodeBody, b cordoned) (out changed, err error) {
-			c, err := client()
+			c, err := client(ctx)
 			if err == nil {
 				out.Changed, err = c.Cordon(ctx, in.Node, types.Cordon{Reason: b.Reason})
 			}
@@ -89,7 +90,7 @@ func (s *service) administered() {
 		})
 	add(s, operation{http.MethodPost, path + "/uncordon", "uncordonNode", "Let a node take tasks again, and end its drain", tag},
 		func(ctx context.Context, in *OnNode) (out changed, err error) {
-			c, err := client()
+			c, err := client(ctx)
 			if err == nil {
 				out.Changed, err = c.Uncordon(ctx, in.Node)
 			}
@@ -115,8 +116,8 @@ func (s *service) administered() {
 			return out, err
 		})
 	remove := operation{http.MethodDelete, path, "removeNode", "Delete a node that never comes back", tag}
-	long(s, s.described(remove), func(ctx context.Context, in *removal, tell func(left)) (out tasksocket.Committed, err error) {
-		c, err := client()
+	long(s, s.described(remove), func(ctx context.Context, in *removal, tell func(left)) (out requests.Committed, err error) {
+		c, err := client(ctx)
 		if err == nil {
 			err = c.FindKind(ctx, controlplane.Nodes, in.Node)
 		}
@@ -143,7 +144,7 @@ func (s *service) drain(ctx context.Context, in *draining, tell func(left)) (out
 	if err != nil {
 		return out, err
 	}
-	client, err := s.client(ofCluster)
+	client, err := s.client(ctx, ofCluster)
 	if err != nil {
 		return out, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/measured"
@@ -87,7 +88,7 @@ func (s *service) events(op operation) {
 	described := s.described(op)
 	described.Responses["200"] = &huma.Response{Description: "the events; as server-sent events, an event step for each, and over at the end", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: s.schema(reflect.TypeFor[stepped]())},
-		events:             {Schema: &huma.Schema{OneOf: []*huma.Schema{s.schema(reflect.TypeFor[nodeapi.Event]()), s.schema(reflect.TypeFor[Problem]())}}},
+		events:             {Schema: &huma.Schema{OneOf: []*huma.Schema{s.schema(reflect.TypeFor[nodeapi.Event]()), s.schema(reflect.TypeFor[answer.Problem]())}}},
 	}}
 	huma.Register(s.api, described, func(ctx context.Context, in *eventsRead) (*huma.StreamResponse, error) {
 		at, known, err := s.known(ctx, in)

@@ -25,7 +25,7 @@ func long[I, E, T any](s *service, op huma.Operation, do func(ctx context.Contex
 		Description: "the result; as events, progress for each step, and result or error at the end",
 		Content: map[string]*huma.MediaType{
 			"application/json": {Schema: result},
-			events:             {Schema: &huma.Schema{OneOf: []*huma.Schema{s.schema(reflect.TypeFor[E]()), result, s.schema(reflect.TypeFor[Problem]())}}},
+			events:             {Schema: &huma.Schema{OneOf: []*huma.Schema{s.schema(reflect.TypeFor[E]()), result, s.schema(reflect.TypeFor[answer.Problem]())}}},
 		},
 	}
 	huma.Register(s.api, op, func(_ context.Context, in *I) (*huma.StreamResponse, error) {
@@ -84,7 +84,7 @@ func (t *told) last(event string, result any, err error) {
 	}
 	switch {
 	case err != nil && t.stream == nil:
-		write(t.w, t.s.failed(t.r.Context(), t.path, err))
+		t.s.failed(t.r.Context(), t.path, err).Answer(t.w)
 	case err != nil:
 		t.send("error", 0, t.s.failed(t.r.Context(), t.path, err))
 	case t.events():

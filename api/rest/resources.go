@@ -5,11 +5,11 @@ import (
 	"net/http"
 
 	"github.com/escher-sched/escher/api/document"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 )
 
 // resources registers the operations on resources, reservations and policies.
@@ -17,7 +17,7 @@ func (s *service) resources() {
 	const in = "/v1/namespaces/{namespace}/"
 	add(s, operation{http.MethodGet, in + "resources", "listResources", "List the ephemeral resources, by name and place", "resources"},
 		func(ctx context.Context, in *InPart) (page[document.Resource], error) {
-			direct, err := s.direct(in.Namespace)
+			direct, err := s.direct(ctx, in.Namespace)
 			if err != nil {
 				return page[document.Resource]{}, err
 			}
@@ -28,10 +28,10 @@ func (s *service) resources() {
 			return paged(&in.Part, state.Revision, document.ResourcesOf(&state.State), document.Resource.Key), nil
 		})
 	post(s, operation{http.MethodPost, in + "resources", "setResource", "Create, change or remove an ephemeral resource", "resources"},
-		func(ctx context.Context, in *InBody, b tasksocket.Set) (tasksocket.Committed, error) {
-			direct, err := s.direct(in.Namespace)
+		func(ctx context.Context, in *InBody, b requests.Set) (requests.Committed, error) {
+			direct, err := s.direct(ctx, in.Namespace)
 			if err != nil {
-				return tasksocket.Committed{}, err
+				return requests.Committed{}, err
 			}
 			return direct.Set(ctx, b)
 		})
@@ -50,12 +50,12 @@ func (s *service) resources() {
 			ID    string `path:"id" doc:"the name, in full"`
 			Force bool   `query:"force" doc:"even if jobs refer to it, whose waiting tasks then wait for ever"`
 		},
-		) (tasksocket.Committed, error) {
-			client, err := s.client(in.Namespace)
+		) (requests.Committed, error) {
+			client, err := s.client(ctx, in.Namespace)
 			if err != nil {
-				return tasksocket.Committed{}, err
+				return requests.Committed{}, err
 			}
-			return tasksocket.Committed{}, builtin.New(client).Withdraw(ctx, in.ID, in.Force)
+			return requests.Committed{}, builtin.New(client).Withdraw(ctx, in.ID, in.Force)
 		})
 }
 
@@ -76,27 +76,27 @@ func (s *service) reservations(path, tag string) {
 			return paged(&in.Part, view.Revision, all, func(r document.Reservation) string { return r.ID }), nil
 		})
 	post(s, operation{http.MethodPost, path, "reserve", "Reserve bundles of resources: all or none", tag},
-		func(ctx context.Context, in *InBody, b tasksocket.Reserve) (tasksocket.Committed, error) {
-			direct, err := s.direct(in.Namespace)
+		func(ctx context.Context, in *InBody, b requests.Reserve) (requests.Committed, error) {
+			direct, err := s.direct(ctx, in.Namespace)
 			if err != nil {
-				return tasksocket.Committed{}, err
+				return requests.Committed{}, err
 			}
-			return tasksocket.Committed{}, direct.Reserve(ctx, b)
+			return requests.Committed{}, direct.Reserve(ctx, b)
 		})
 	add(s, operation{http.MethodDelete, path + "/{id}", "unreserve", "End a reservation", tag},
-		func(ctx context.Context, in *ByID) (tasksocket.Committed, error) {
-			client, err := s.client(in.Namespace)
+		func(ctx context.Context, in *ByID) (requests.Committed, error) {
+			client, err := s.client(ctx, in.Namespace)
 			if err != nil {
-				return tasksocket.Committed{}, err
+				return requests.Committed{}, err
 			}
-			return tasksocket.Committed{}, client.Unreserve(ctx, in.ID)
+			return requests.Committed{}, client.Unreserve(ctx, in.ID)
 		})
 	s.explain(path+"/{id}/why", "explainReservation", "Explain the state of a reservation, such as why it waits", tag, why.KindReservation, controlplane.Reservations)
 }
 
 // view reads the keys of some kinds of a namespace.
 func (s *service) view(ctx context.Context, ns string, kinds ...controlplane.Kind) (*cluster.View, error) {
-	if _, err := s.client(ns); err != nil {
+	if _, err := s.client(ctx, ns); err != nil {
 		return nil, err
 	}
 	var prefixes []string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"net/http"
 	"reflect"
 	"time"
 
@@ -14,9 +13,11 @@ import (
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/api/library"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/accounting"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
@@ -60,13 +61,6 @@ type service struct {
 // slowest is how long reading a body may take.
 const slowest = 30 * time.Second
 
-// write answers with a problem outside of an operation.
-func write(w http.ResponseWriter, p *Problem) {
-	w.Header().Set("Content-Type", p.ContentType(""))
-	w.WriteHeader(p.Status)
-	_ = huma.DefaultJSONFormat.Marshal(w, p) // the client may be gone
-}
-
 // InNamespace is an input that names a namespace.
 type InNamespace struct {
 	Namespace string `path:"namespace" doc:"the namespace"`
@@ -105,12 +99,12 @@ func register[I, T any](s *service, op huma.Operation, do func(ctx context.Conte
 }
 
 // failed returns the problem of an error, and logs a defect.
-func (s *service) failed(ctx context.Context, path string, err error) *Problem {
+func (s *service) failed(ctx context.Context, path string, err error) *answer.Problem {
 	noteFailure(ctx, err)
 	if types.Is(err, types.Internal) && ctx.Err() == nil {
 		s.cfg.Log.Error("request failed", zap.String("path", path), zap.Error(err))
 	}
-	p := problemOf(err)
+	p := answer.ProblemOf(err)
 	if text := types.Cut(types.Render(err, s.cfg.Voice), types.MaxAnswer); text != p.Detail {
 		p.Command = text
 	}
@@ -160,7 +154,7 @@ func describeBody(_ *huma.OpenAPI, op *huma.Operation) {
 
 // described returns the operation as OpenAPI has it.
 func (s *service) described(op operation) huma.Operation {
-	problem := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
+	problem := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[answer.Problem](), true, "")
 	return huma.Operation{
 		Method: op.method, Path: op.path, OperationID: op.id, Summary: op.summary, Tags: []string{op.tag},
 		MaxBodyBytes: tasksocket.MaxBody, BodyReadTimeout: slowest,
@@ -186,13 +180,20 @@ type OnOne struct {
 
 func (b *OnOne) raw() []byte { return b.RawBody }
 
-// client returns a client of a namespace. Invalid: it is not a name.
-func (s *service) client(ns string) (*controlplane.Client, error) {
+// client returns a client of a namespace. Tasks of a node share one. Invalid: it is not a name.
+func (s *service) client(ctx context.Context, ns string) (*controlplane.Client, error) {
+	if t := access.From(ctx).Task; t != nil && t.Namespace == ns && t.Client != nil {
+		return t.Client, nil
+	}
 	return controlplane.New(s.cfg.Store, ns)
 }
 
-// direct performs requests in a namespace, as programs outside of tasks do.
-func (s *service) direct(ns string) (tasksocket.Direct, error) {
-	client, err := s.client(ns)
-	return tasksocket.Direct{Client: client, Library: library.OfSocket(), Log: s.cfg.Log}, err
+// direct performs requests in a namespace, for the caller.
+func (s *service) direct(ctx context.Context, ns string) (requests.Direct, error) {
+	client, err := s.client(ctx, ns)
+	d := requests.Direct{Client: client, Library: library.Known(), Log: s.cfg.Log}
+	if t := access.From(ctx).Task; t != nil {
+		d.Self, d.Own = t.Self, t.Own
+	}
+	return d, err
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/document"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -64,7 +64,7 @@ func (s *service) secrets() {
 			return paged(&in.Part, revision, out, func(x document.Secret) string { return x.Name }), err
 		})
 	post(s, operation{http.MethodPut, path + "/{name}", "setSecret", "Set the values of a secret, in place of those before", tag},
-		func(ctx context.Context, in *OnSecret, b newSecret) (out tasksocket.Committed, err error) {
+		func(ctx context.Context, in *OnSecret, b newSecret) (out requests.Committed, err error) {
 			if err := types.ValidateName("namespace", in.Namespace); err != nil {
 				return out, err
 			}
@@ -82,7 +82,7 @@ func (s *service) secrets() {
 			return out, stored.Set(ctx, user, in.Namespace, in.Name, values)
 		})
 	add(s, operation{http.MethodDelete, path + "/{name}", "removeSecret", "Remove a secret; running tasks keep the values that they have", tag},
-		func(ctx context.Context, in *BySecret) (out tasksocket.Committed, err error) {
+		func(ctx context.Context, in *BySecret) (out requests.Committed, err error) {
 			if err := types.ValidateName("namespace", in.Namespace); err != nil {
 				return out, err
 			}

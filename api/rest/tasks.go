@@ -10,9 +10,9 @@ import (
 
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/api/library"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/why"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -21,38 +21,38 @@ func (s *service) tasks() {
 	const path, tag = "/v1/namespaces/{namespace}/tasks", "tasks"
 	add(s, operation{http.MethodGet, path, "listTasks", "List tasks, by id", tag}, s.listTasks)
 	post(s, operation{http.MethodPost, path, "launchTasks", "Launch tasks; several become a job, to which policies may apply", tag},
-		func(ctx context.Context, in *InBody, b tasksocket.Launch) (tasksocket.Launched, error) {
-			direct, err := s.direct(in.Namespace)
+		func(ctx context.Context, in *InBody, b requests.Launch) (requests.Launched, error) {
+			direct, err := s.direct(ctx, in.Namespace)
 			if err != nil {
-				return tasksocket.Launched{}, err
+				return requests.Launched{}, err
 			}
 			return direct.Launch(ctx, b)
 		})
 	add(s, operation{http.MethodGet, path + "/{id}", "getTask", "Describe a task", tag}, s.getTask)
 	add(s, operation{http.MethodDelete, path + "/{id}", "removeTask", "Remove a task that has ended", tag},
-		func(ctx context.Context, in *ByID) (tasksocket.Committed, error) {
+		func(ctx context.Context, in *ByID) (requests.Committed, error) {
 			client, id, err := s.find(ctx, in, controlplane.Tasks)
 			if err != nil {
-				return tasksocket.Committed{}, err
+				return requests.Committed{}, err
 			}
-			return tasksocket.Committed{}, client.Remove(ctx, id)
+			return requests.Committed{}, client.Remove(ctx, id)
 		})
 	post(s, operation{http.MethodPost, path + "/{id}/stop", "stopTask", "Stop a task for good", tag},
-		func(ctx context.Context, in *OnOne, b tasksocket.Stop) (tasksocket.Committed, error) {
+		func(ctx context.Context, in *OnOne, b requests.Stop) (requests.Committed, error) {
 			client, id, err := s.find(ctx, &in.ByID, controlplane.Tasks)
 			if err != nil {
-				return tasksocket.Committed{}, err
+				return requests.Committed{}, err
 			}
 			_, err = library.Stop(ctx, client, []string{id}, nil, controlplane.StopOptions{Reason: b.Reason, Grace: time.Duration(b.Grace)})
-			return tasksocket.Committed{}, err
+			return requests.Committed{}, err
 		})
 	post(s, operation{http.MethodPost, path + "/{id}/evict", "evictTask", "End an attempt of a task, which then waits for its next one", tag},
-		func(ctx context.Context, in *OnOne, b tasksocket.Evict) (tasksocket.Committed, error) {
+		func(ctx context.Context, in *OnOne, b requests.Evict) (requests.Committed, error) {
 			client, id, err := s.find(ctx, &in.ByID, controlplane.Tasks)
 			if err != nil {
-				return tasksocket.Committed{}, err
+				return requests.Committed{}, err
 			}
-			return tasksocket.Committed{}, client.Evict(ctx, id, b.Attempt)
+			return requests.Committed{}, client.Evict(ctx, id, b.Attempt)
 		})
 	add(s, operation{http.MethodGet, "/v1/namespaces/{namespace}/wait", "waitTasks", "Wait until tasks are in a state, or the time is over", tag}, s.wait)
 	s.explain(path+"/{id}/why", "explainTask", "Explain the state of a task, such as why it waits", tag, why.KindTask, controlplane.Tasks)
@@ -60,7 +60,7 @@ func (s *service) tasks() {
 
 // find returns a client of the namespace, and the whole id of an object. NotFound: there is none.
 func (s *service) find(ctx context.Context, in *ByID, kind controlplane.Kind) (*controlplane.Client, string, error) {
-	client, err := s.client(in.Namespace)
+	client, err := s.client(ctx, in.Namespace)
 	if err != nil {
 		return nil, "", err
 	}
@@ -81,7 +81,7 @@ var errFull = errors.New("the page is full")
 
 func (s *service) listTasks(ctx context.Context, in *listedTasks) (page[document.Task], error) {
 	out := page[document.Task]{Items: []document.Task{}}
-	client, err := s.client(in.Namespace)
+	client, err := s.client(ctx, in.Namespace)
 	if err != nil {
 		return out, err
 	}
@@ -107,7 +107,7 @@ func (s *service) listTasks(ctx context.Context, in *listedTasks) (page[document
 }
 
 func (s *service) getTask(ctx context.Context, in *ByID) (document.Task, error) {
-	client, err := s.client(in.Namespace)
+	client, err := s.client(ctx, in.Namespace)
 	if err != nil {
 		return document.Task{}, err
 	}
@@ -126,17 +126,17 @@ type waited struct {
 	Timeout string   `query:"timeout" maxLength:"32" doc:"how long to wait, such as 30s; without limit if it is left out"`
 }
 
-func (s *service) wait(ctx context.Context, in *waited) (tasksocket.Waited, error) {
+func (s *service) wait(ctx context.Context, in *waited) (requests.Waited, error) {
 	var timeout time.Duration
 	if in.Timeout != "" {
 		var err error
 		if timeout, err = time.ParseDuration(in.Timeout); err != nil || timeout <= 0 {
-			return tasksocket.Waited{}, types.Errorf(types.Invalid, "timeout: %q is no time to wait: write it such as 30s", in.Timeout)
+			return requests.Waited{}, types.Errorf(types.Invalid, "timeout: %q is no time to wait: write it such as 30s", in.Timeout)
 		}
 	}
-	direct, err := s.direct(in.Namespace)
+	direct, err := s.direct(ctx, in.Namespace)
 	if err != nil {
-		return tasksocket.Waited{}, err
+		return requests.Waited{}, err
 	}
 	return direct.Wait(ctx, in.Until, timeout, in.ID...)
 }

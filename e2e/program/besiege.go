@@ -15,7 +15,7 @@ import (
 func besiege() {
 	const connections, rounds, large = 4000, 8, 4<<20 - 100
 	socket := os.Getenv("ESCHER_SOCKET")
-	head := "GET /v1/self HTTP/1.1\r\nX: " + strings.Repeat("x", 1<<20)
+	head := "GET /v1/whoami HTTP/1.1\r\nX: " + strings.Repeat("x", 1<<20)
 	var all sync.WaitGroup
 	for range connections {
 		all.Go(func() {
@@ -36,7 +36,7 @@ func besiege() {
 	} {
 		for range rounds {
 			all.Go(func() {
-				if res, err := client.Post("http://x/v1/tasks", "application/json", strings.NewReader(body)); err == nil {
+				if res, err := client.Post("http://x/v1/namespaces/"+os.Getenv("ESCHER_NAMESPACE")+"/tasks", "application/json", strings.NewReader(body)); err == nil {
 					_, _ = io.Copy(io.Discard, res.Body)
 					_ = res.Body.Close()
 				}

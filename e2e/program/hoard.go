@@ -34,7 +34,7 @@ func hoard(count string) {
 		for i := n; i < min(n+each, total); i++ {
 			sets = append(sets, fmt.Sprintf(`{"name":"hoard-%d","capacity":"1","where":{"cluster":true}}`, i))
 		}
-		res, err := client.Post("http://x/v1/transactions", "application/json", strings.NewReader(`{"set":[`+strings.Join(sets, ",")+`]}`))
+		res, err := client.Post("http://x/v1/namespaces/"+os.Getenv("ESCHER_NAMESPACE")+"/transactions", "application/json", strings.NewReader(`{"set":[`+strings.Join(sets, ",")+`]}`))
 		if err != nil {
 			fail(err.Error())
 		}

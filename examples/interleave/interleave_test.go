@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
@@ -122,7 +123,10 @@ func TestDeath(t *testing.T) {
 	hang := "import time; from rotation import Rotation; r = Rotation('gpus', limit=%s)\nwith r.phase('data'): print('in', flush=True); time.sleep(60)"
 	for name, limit := range map[string]string{"killed": "60", "hangs": "0.2"} {
 		cmd, out := n.task(0, "", "-c", fmt.Sprintf(hang, limit))
-		client := tasksocket.NewClient(n.sockets[1])
+		client, err := requests.AtSocket(n.sockets[1], "d")
+		if err != nil {
+			t.Fatal(err)
+		}
 		held := func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()

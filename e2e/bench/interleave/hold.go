@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/e2e/bench/rig"
@@ -80,7 +81,10 @@ const unit = "turn"
 
 // ask takes a unit n times by a socket.
 func ask(ctx context.Context, socket string, n int) error {
-	client := tasksocket.NewClient(socket)
+	client, err := requests.AtSocket(socket, rig.Namespace)
+	if err != nil {
+		return err
+	}
 	defer client.Close()
 	for range n {
 		release, err := client.Hold(ctx, unit, 0)

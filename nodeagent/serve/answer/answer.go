@@ -1,5 +1,5 @@
-// Package answer formats the answers of the agent's HTTP servers: JSON, and errors with their
-// class. Clients convert these back to errors of that class.
+// Package answer formats the answers of the HTTP servers: JSON, and errors as problems of RFC 9457 with
+// their class. Clients convert these back to errors of that class.
 package answer
 
 import (
@@ -11,12 +11,6 @@ import (
 
 	"github.com/escher-sched/escher/types"
 )
-
-// problem is the body of an error: its text and the name of its class.
-type problem struct {
-	Error string `json:"error"`
-	Class string `json:"class"`
-}
 
 // Status returns the HTTP status of a class.
 func Status(class types.Class) int {
@@ -42,13 +36,13 @@ func Status(class types.Class) int {
 }
 
 // Refuse answers with an error.
-func Refuse(w http.ResponseWriter, err error) {
-	JSON(w, Status(types.ClassOf(err)), Problem(err))
-}
+func Refuse(w http.ResponseWriter, err error) { ProblemOf(err).Answer(w) }
 
-// Problem returns the JSON value of an error. It cuts a text of more than types.MaxAnswer bytes.
-func Problem(err error) any {
-	return problem{Error: types.Cut(err.Error(), types.MaxAnswer), Class: types.ClassOf(err).String()}
+// RefuseAs answers with an error, with another status than that of its class.
+func RefuseAs(w http.ResponseWriter, status int, err error) {
+	p := ProblemOf(err)
+	p.Title, p.Status = http.StatusText(status), status
+	p.Answer(w)
 }
 
 // Fail answers with an error. It logs an error of class internal, unless the request was canceled.
@@ -80,28 +74,17 @@ func Flag(r *http.Request, name string) (bool, error) {
 }
 
 // JSON answers with v.
-func JSON(w http.ResponseWriter, code int, v any) {
+func JSON(w http.ResponseWriter, code int, v any) { write(w, "application/json", code, v) }
+
+// write answers with v as JSON.
+func write(w http.ResponseWriter, media string, code int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		code, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON","class":"internal"}`)
+		media, code, text = mediaOfProblems, http.StatusInternalServerError, []byte(`{"detail":"the answer cannot be written as JSON","class":"internal"}`)
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", media)
 	w.WriteHeader(code)
 	_, _ = w.Write(append(text, '\n')) // The client may be gone.
-}
-
-// Error is the inverse of Problem: it returns the error in text; nil if there is none.
-func Error(text []byte) error {
-	var p problem
-	if json.Unmarshal(text, &p) != nil || p.Error == "" {
-		return nil
-	}
-	for _, class := range types.Classes() {
-		if class.String() == p.Class {
-			return types.Errorf(class, "%s", p.Error)
-		}
-	}
-	return nil
 }
 
 // Refused is the inverse of Refuse: it returns the error of an answer with an unexpected status.

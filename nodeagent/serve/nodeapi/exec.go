@@ -117,7 +117,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, of func(containe
 		return
 	}
 	if err != nil {
-		_ = x.tell(r.Context(), answer.Problem(s.said(err))) // The client may be gone.
+		_ = x.tell(r.Context(), answer.ProblemOf(s.said(err))) // The client may be gone.
 	} else {
 		_ = x.tell(r.Context(), news{Exit: &code})
 	}

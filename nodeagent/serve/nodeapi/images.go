@@ -107,7 +107,7 @@ func (s *server) pullImage(w http.ResponseWriter, r *http.Request) {
 		select {
 		case err := <-pulled:
 			if err != nil {
-				lines.send(answer.Problem(s.said(err)))
+				lines.send(answer.ProblemOf(s.said(err)))
 				return
 			}
 			lines.send(Pull{Image: (*Image)(&image)})

@@ -137,8 +137,8 @@ func TestBrokenAnswers(t *testing.T) {
 		"no images at all":              {says(200, ""), get, types.Internal},
 		"images that break off":         {cut(`[{"name": "a"`), get, types.Unavailable},
 		"an error without sense":        {says(500, "<html>"), get, types.Internal},
-		"an error with its class":       {says(502, `{"error": "none", "class": "`+types.NotFound.String()+`"}`), get, types.NotFound},
-		"an error of a strange class":   {says(404, `{"error": "none", "class": "new"}`), get, types.Internal},
+		"an error with its class":       {says(502, `{"detail": "none", "class": "`+types.NotFound.String()+`"}`), get, types.NotFound},
+		"an error of a strange class":   {says(404, `{"detail": "none", "class": "new"}`), get, types.Internal},
 		"a token of another session":    {says(401, ""), get, types.Unavailable},
 		"events without sense":          {says(200, "[]\n"), events, types.Internal},
 		"events that break off":         {cut(`{"seq": 1}` + "\n" + `{"se`), events, types.Unavailable},
@@ -148,7 +148,7 @@ func TestBrokenAnswers(t *testing.T) {
 		"a pull without sense":          {says(200, "done\n"), pull, types.Internal},
 		"a log that breaks off":         {cut("some output"), follow, types.Unavailable},
 		"a load that is answered wrong": {says(200, "done"), load, types.Internal},
-		"a load that is refused":        {says(400, `{"error": "archive: is none", "class": "`+types.Invalid.String()+`"}`), load, types.Invalid},
+		"a load that is refused":        {says(400, `{"detail": "archive: is none", "class": "`+types.Invalid.String()+`"}`), load, types.Invalid},
 	} {
 		handler = test.handler
 		if err := test.call(); !types.Is(err, test.want) {

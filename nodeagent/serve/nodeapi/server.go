@@ -176,8 +176,8 @@ func (s *server) authorised(next http.Handler) http.Handler {
 			answer.Refuse(w, types.Errorf(types.Unavailable, "ask node %s: its agent has no session yet: try again in a moment", s.Agent.Node()))
 		case !s.bears(r):
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			answer.JSON(w, http.StatusUnauthorized, answer.Problem(types.Errorf(types.Precondition,
-				"ask node %s: the token is missing, or not that of its session: read it again from tokens/%s", s.Agent.Node(), s.Agent.Node())))
+			answer.RefuseAs(w, http.StatusUnauthorized, types.Errorf(types.Precondition,
+				"ask node %s: the token is missing, or not that of its session: read it again from tokens/%s", s.Agent.Node(), s.Agent.Node()))
 		default:
 			s.awaitStart(r.Context())
 			next.ServeHTTP(w, r)

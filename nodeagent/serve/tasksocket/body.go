@@ -12,35 +12,6 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// read decodes a body into a T, within the bounds of the agent; release returns what it uses of
-// them. It refuses unknown fields: a typing error must not look like an omission.
-func read[T any](s *Server, w http.ResponseWriter, r *http.Request) (body *T, release func(), err error) {
-	body, release = new(T), func() {}
-	if r.ContentLength == 0 {
-		return body, release, nil
-	}
-	length := r.ContentLength
-	if length < 0 || length > MaxBody {
-		length = MaxBody // The length is unknown, or more than is read of it.
-	}
-	text, weight, done, err := s.text(w, r, length)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer done()
-	if len(bytes.TrimSpace(text)) == 0 {
-		return body, release, nil
-	}
-	if release, err = s.useDecoded(r.Context(), weight); err != nil {
-		return nil, nil, err
-	}
-	if err := decode(text, body, "docs/task-api.md"); err != nil {
-		release()
-		return nil, nil, err
-	}
-	return body, release, nil
-}
-
 // text reads a body of at most length bytes, and returns its weight once decoded. done releases the
 // memory of the text.
 func (s *Server) text(w http.ResponseWriter, r *http.Request, length int64) (text []byte, weight int64, done func(), err error) {

@@ -1,7 +1,7 @@
-// Package tasksocket is the API for a task inside its container, by HTTP and JSON over a Unix
-// socket: set a resource on its node, read the state of the cluster, launch tasks and wait for
-// them, in its own namespace. Server is the agent's side, one for each attempt. Client is for a
-// program in the container. docs/task-api.md describes the requests.
+// Package tasksocket is the API for a task inside its container: a Unix socket, one for each attempt.
+// It serves the operations of the HTTP API that a task may use, which the program injects, and two
+// requests that the agent answers itself: hold and peers. Its own part are the bounds: a task must not
+// exhaust the agent that it shares with others. docs/task-api.md describes it.
 package tasksocket
 
 import "github.com/escher-sched/escher/types"

@@ -3,7 +3,6 @@ package tasksocket
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -153,6 +152,9 @@ type Held struct {
 // hold gives the task a unit of a resource of its node for as long as the request lasts.
 func (s *Server) hold(w http.ResponseWriter, r *http.Request) {
 	name, limit, err := holdOf(r)
+	if s.cfg.Mode == types.SocketSelf {
+		err = types.Errorf(types.Denied, "hold: this task may ask about itself alone: launch it with socket: namespace")
+	}
 	if err != nil {
 		answer.Refuse(w, err)
 		return
@@ -219,32 +221,3 @@ func (s *Server) units(ctx context.Context, name string) (int, error) {
 
 // wholeUnit is one unit of an ephemeral resource.
 const wholeUnit types.Quantity = 1000
-
-// Hold waits for a unit of a resource of the task's node, and holds it until release, for at most limit;
-// 0 means 10 s. The agent then gives it to the next task. NotFound: the node has no such resource.
-func (c *Client) Hold(ctx context.Context, name string, limit time.Duration) (release func(), err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	var failed error // set before ended is closed
-	held, ended := make(chan struct{}), make(chan struct{})
-	query := url.Values{"name": {name}}
-	if limit > 0 {
-		query.Set("limit", limit.String())
-	}
-	go func() {
-		defer close(ended)
-		var once sync.Once
-		if failed = c.follow(ctx, "/v1/hold?"+query.Encode(), func(Event) error {
-			once.Do(func() { close(held) })
-			return nil
-		}); failed == nil {
-			failed = types.Errorf(types.Unavailable, "hold %s by the task socket %s: it was ended: ask again", name, c.path)
-		}
-	}()
-	select {
-	case <-held:
-		return sync.OnceFunc(func() { cancel(); <-ended }), nil
-	case <-ended:
-		cancel()
-		return nil, failed
-	}
-}

@@ -3,7 +3,6 @@ package tasksocket
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -105,20 +104,4 @@ func TestHoldsOfSeveral(t *testing.T) {
 			t.Errorf("what does not exist: %v", err)
 		}
 	})
-}
-
-// TestHoldParameters names what is wrong.
-func TestHoldParameters(t *testing.T) {
-	for query, want := range map[string]string{
-		"name=a&limit=0s": `limit: "0s"`, "name=a&limit=11m": `limit: "11m"`, "name=a&limit=x": `limit: "x"`,
-		"name=": "name: is empty", "name=a&nam=b": `"nam" is unknown`,
-	} {
-		code, text := ask(t, types.SocketNamespace, "GET", asked{path: "/v1/hold?" + query})
-		if code != 400 || !strings.Contains(text, strings.ReplaceAll(want, `"`, `\"`)) {
-			t.Errorf("%s: %d: %s", query, code, text)
-		}
-	}
-	if code, text := ask(t, types.SocketNamespace, "GET", asked{path: "/v1/hold?name=none"}); code != 404 || !strings.Contains(text, "node n1 has no such resource") {
-		t.Errorf("%d: %s", code, text)
-	}
 }

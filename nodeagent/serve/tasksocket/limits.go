@@ -76,7 +76,7 @@ func (s *Server) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.often(r.Context(), often); err != nil {
 			w.Header().Set("Retry-After", "1")
-			answer.JSON(w, http.StatusTooManyRequests, answer.Problem(err))
+			answer.RefuseAs(w, http.StatusTooManyRequests, err)
 			return
 		}
 		select {

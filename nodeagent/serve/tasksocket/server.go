@@ -34,8 +34,9 @@ type Config struct {
 	// Peers tells which tasks of the job run, and the task itself, at once and after each change,
 	// until ctx is done or tell returns an error. nil means that the task has no peers.
 	Peers func(ctx context.Context, tell func([]peers.Peer) error) error
-	// Library submits jobs with policies; nil means that the socket refuses them.
-	Library *Library
+	// API serves the operations of the HTTP API to the caller in the context of a request: see
+	// CallerOf. nil means that the socket serves none.
+	API http.Handler
 	// Bounds are shared by all sockets of the agent; nil means not shared.
 	Bounds *Bounds
 	// Log logs internal errors; nil means no log.

@@ -1,10 +1,14 @@
 package tasksocket
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/memstore"
 )
 
 // TestOpenToAll changes only sockets: a task could have replaced the socket a moment ago.
@@ -39,5 +43,46 @@ func TestOpenToAll(t *testing.T) {
 	}
 	if info, err := os.Stat(at("socket")); err != nil || info.Mode().Perm() != 0o666 {
 		t.Error(info, err)
+	}
+}
+
+// TestListenAgain tests an agent that was killed, and finds in its socket's place what a task may
+// have put there while it had write access.
+func TestListenAgain(t *testing.T) {
+	c, err := controlplane.New(memstore.New(), "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, put := range map[string]func(path string) error{
+		"file":      func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"link":      func(path string) error { return os.Symlink(outside, path) },
+		"directory": func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, Name)
+			if err := put(path); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Listen(Config{Dir: dir, Client: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o666 {
+				t.Error(info, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := s.Run(ctx); err != context.Canceled {
+				t.Error(err)
+			}
+		})
+	}
+	if info, err := os.Stat(outside); err != nil || info.Mode() != 0o600 {
+		t.Error("what a link led to was changed:", info, err)
 	}
 }

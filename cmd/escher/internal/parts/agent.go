@@ -7,11 +7,12 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
-	"github.com/escher-sched/escher/api/library"
+	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
 	"github.com/escher-sched/escher/controlplane/sockets"
@@ -94,8 +95,9 @@ func (a *Agent) make() (*nodeagent.Agent, net.Listener, error) {
 		return nil, nil, err
 	}
 	a.Config.Address = address
-	a.Config.Say, a.Config.Library = howto.Say, library.OfSocket()
+	a.Config.Say = howto.Say
 	a.Config.Store = submitter.Store{Store: a.Config.Store, Rules: share.Rules(a.Config.Store)}
+	a.Config.API = rest.ForTasks(rest.Config{Store: a.Config.Store, Voice: howto.Say, Now: time.Now, Log: a.Config.Logger.Named("task-sockets")})
 	a.Config.FetchWorkdir = func(ctx context.Context, image string) error {
 		nodes := nodeapi.Dialer{Store: a.Config.Store, TLS: a.NodeTLS}
 		if a.Server != nil {

@@ -4,42 +4,30 @@ import (
 	"context"
 	"time"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/labels"
 )
 
-// requests are those that a task socket and the HTTP API of a server have in common.
-type requests interface {
-	State(ctx context.Context, reads bool) (tasksocket.State, error)
-	Set(ctx context.Context, s tasksocket.Set) (tasksocket.Committed, error)
-	Launch(ctx context.Context, l tasksocket.Launch) (tasksocket.Launched, error)
-	Stop(ctx context.Context, id string, s tasksocket.Stop) error
-}
-
-// requesting makes changes by requests.
-type requesting struct{ to requests }
+// requesting makes changes by requests to the HTTP API of a server, or to the socket of a task.
+type requesting struct{ to *requests.Client }
 
 // inside is a client of the socket of the task in which the command runs.
-type inside struct {
-	requesting
-
-	socket *tasksocket.Client
-}
+type inside struct{ requesting }
 
 // Set sets a resource, on the task's own node without a place.
 func (i requesting) Set(ctx context.Context, s SetRequest) (controlplane.SetResult, error) {
-	set := tasksocket.Set{
+	set := requests.Set{
 		Name: s.Name, Capacity: s.Capacity.Format(types.ResourceID(s.Name)),
 		Declare: s.Opts.Declare, Lifetime: s.Opts.Lifetime, Owner: s.Opts.Owner, Future: s.Opts.Future,
 	}
 	if !s.Here {
-		where := &tasksocket.Where{Nodes: s.Sel.Nodes, Available: s.Sel.Available, Cluster: s.Cluster, Labels: types.LabelMap(s.Sel.Labels)}
+		where := &requests.Where{Nodes: s.Sel.Nodes, Available: s.Sel.Available, Cluster: s.Cluster, Labels: types.LabelMap(s.Sel.Labels)}
 		set.Where = where
 	}
 	res, err := i.to.Set(ctx, set)
@@ -63,16 +51,16 @@ func (i requesting) LaunchJob(ctx context.Context, job controlplane.Job, policie
 	if err != nil {
 		return controlplane.Launched{}, err
 	}
-	out := tasksocket.Job{ID: job.ID, Name: job.Name, Labels: types.LabelMap(job.Labels), Policies: tasksocket.PoliciesOf(stored)}
+	out := requests.Job{ID: job.ID, Name: job.Name, Labels: types.LabelMap(job.Labels), Policies: requests.PoliciesOf(stored)}
 	return i.launch(ctx, &out, job.Tasks)
 }
 
-func (i requesting) launch(ctx context.Context, job *tasksocket.Job, tasks []controlplane.Submission) (controlplane.Launched, error) {
-	l := tasksocket.Launch{Job: job}
+func (i requesting) launch(ctx context.Context, job *requests.Job, tasks []controlplane.Submission) (controlplane.Launched, error) {
+	l := requests.Launch{Job: job}
 	for _, s := range tasks {
 		l.Tasks = append(l.Tasks, manifest.FromSubmission(s))
 		if s.Task.Count > 0 {
-			l.Array = append(l.Array, tasksocket.Place{Index: s.Task.Index, Count: s.Task.Count})
+			l.Array = append(l.Array, requests.Place{Index: s.Task.Index, Count: s.Task.Count})
 		}
 	}
 	res, err := i.to.Launch(ctx, l)
@@ -81,7 +69,7 @@ func (i requesting) launch(ctx context.Context, job *tasksocket.Job, tasks []con
 
 // Wait waits for tasks.
 func (i inside) Wait(ctx context.Context, until controlplane.Until, ids ...string) (map[string]types.Status, error) {
-	waited, err := i.socket.Wait(ctx, render.UntilText(until), 0, ids...)
+	waited, err := i.to.Wait(ctx, render.UntilText(until), 0, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +93,7 @@ func nanos(t *time.Time) int64 {
 
 // Selected returns the ids of tasks by their labels.
 func (i inside) Selected(ctx context.Context, by labels.Selector, live bool) ([]string, error) {
-	all, err := i.socket.Tasks(ctx)
+	all, err := i.to.Tasks(ctx)
 	var ids []string
 	for _, t := range all.Tasks {
 		if by.Matches(types.LabelsOf(t.Labels)) && !(live && t.Phase.Ended()) {
@@ -117,5 +105,5 @@ func (i inside) Selected(ctx context.Context, by labels.Selector, live bool) ([]
 
 // Stop ends a task for good.
 func (i requesting) Stop(ctx context.Context, id string, opts controlplane.StopOptions) error {
-	return i.to.Stop(ctx, id, tasksocket.Stop{Reason: opts.Reason, Grace: tasksocket.Duration(opts.Grace)})
+	return i.to.Stop(ctx, id, requests.Stop{Reason: opts.Reason, Grace: requests.Duration(opts.Grace)})
 }

@@ -9,10 +9,10 @@ import (
 	"strconv"
 
 	"github.com/escher-sched/escher/api/client"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/apply"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -74,32 +74,6 @@ func Pages[T any](ctx context.Context, c *client.Client, path string, query url.
 	}
 }
 
-// served performs the requests of a task socket by the HTTP API of a server.
-type served struct {
-	c *client.Client
-	f *Factory
-}
-
-// State reads the state of the cluster.
-func (s served) State(ctx context.Context, reads bool) (state tasksocket.State, err error) {
-	return state, s.c.Get(ctx, s.f.Path("state"), url.Values{"reads": {strconv.FormatBool(reads)}}, &state)
-}
-
-// Set sets a resource.
-func (s served) Set(ctx context.Context, set tasksocket.Set) (out tasksocket.Committed, err error) {
-	return out, s.c.Do(ctx, http.MethodPost, s.f.Path("resources"), set, &out)
-}
-
-// Launch launches tasks.
-func (s served) Launch(ctx context.Context, l tasksocket.Launch) (out tasksocket.Launched, err error) {
-	return out, s.c.Do(ctx, http.MethodPost, s.f.Path("tasks"), l, &out)
-}
-
-// Stop ends a task for good.
-func (s served) Stop(ctx context.Context, id string, stop tasksocket.Stop) error {
-	return s.c.Do(ctx, http.MethodPost, s.f.Path("tasks", id, "stop"), stop, nil)
-}
-
 // SendDocuments performs an operation on documents, such as plan, and reads its answer.
 func (f *Factory) SendDocuments(ctx context.Context, operation string, text []byte, opts apply.Options, into any) error {
 	c, err := f.API(ctx)
@@ -151,7 +125,7 @@ func (f *Factory) Unreserve(ctx context.Context, id string) error {
 
 // RemoveResource removes a resource from a place.
 func (f *Factory) RemoveResource(ctx context.Context, name string, where manifest.Where) error {
-	return f.Change(ctx, http.MethodPost, f.Path("resources"), tasksocket.Set{Name: name, Capacity: "0", Where: &where}, nil)
+	return f.Change(ctx, http.MethodPost, f.Path("resources"), requests.Set{Name: name, Capacity: "0", Where: &where}, nil)
 }
 
 // Change performs an operation of the HTTP API, and reads its answer into a value; nil means that it is not

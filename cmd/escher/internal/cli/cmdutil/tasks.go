@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"github.com/escher-sched/escher/api/library"
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/labels"
 )
@@ -42,8 +42,8 @@ type SetRequest struct {
 // server, or over etcd.
 func (f *Factory) Tasks(ctx context.Context) (Tasks, error) {
 	if f.InTask() {
-		socket := tasksocket.NewClient(f.place.Socket)
-		return inside{requesting{socket}, socket}, nil
+		socket, err := requests.AtSocket(f.place.Socket, f.Namespace())
+		return inside{requesting{socket}}, err
 	}
 	client, err := f.Client(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *Factory) Direct(client *controlplane.Client) Direct {
 	if !f.Served() {
 		return Direct{Client: client}
 	}
-	return Direct{client, &requesting{served{f.api, f}}}
+	return Direct{client, &requesting{requests.NewClient(f.api, f.Namespace())}}
 }
 
 // Launch submits tasks.

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/ahead"
 	"github.com/escher-sched/escher/esl/builtin"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -33,7 +33,7 @@ func (a *reserveAhead) given() bool { return a.at != "" || a.lasts != 0 }
 // reserve makes a reservation, at its time if one is given.
 func (a *reserveAhead) reserve(cmd *cobra.Command, f *cmdutil.Factory, client *controlplane.Client, id string, r types.Reservation) error {
 	if !a.given() {
-		body := tasksocket.Reserve{ID: id, Bundles: r.Bundles, Priority: r.Priority, Accumulate: r.Accumulate, Lost: r.Lost}
+		body := requests.Reserve{ID: id, Bundles: r.Bundles, Priority: r.Priority, Accumulate: r.Accumulate, Lost: r.Lost}
 		return f.Change(cmd.Context(), http.MethodPost, f.Path("reservations"), body, nil)
 	}
 	return a.declare(cmd, f, client, id, r.Bundles)

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/file"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/words"
 )
@@ -156,9 +156,9 @@ const stopsAtOnce = 16
 
 // stop stops all tasks of targets that have not ended, and returns their ids.
 func (s *stopFlags) stop(ctx context.Context, f *cmdutil.Factory, client *controlplane.Client, targets []cmdutil.Named) ([]string, error) {
-	body := tasksocket.Stop{Reason: s.reason}
+	body := requests.Stop{Reason: s.reason}
 	if s.graced {
-		body.Grace = tasksocket.Duration(s.grace)
+		body.Grace = requests.Duration(s.grace)
 	}
 	tasks, err := cmdutil.TasksOf(ctx, client, targets)
 	if err != nil {

@@ -1,4 +1,4 @@
-package tasksocket_test
+package requests_test
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
@@ -109,25 +110,26 @@ func serveFlooded(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	var served sync.WaitGroup
+	served := api(store)
+	var sockets sync.WaitGroup
 	for name, ns := range map[string]string{"hostile-0": "h", "hostile-1": "h", "hostile-2": "h", "neighbor": "d"} {
 		c, err := controlplane.New(store, ns)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s, err := tasksocket.Listen(tasksocket.Config{
-			Dir: filepath.Join(dir, name), Client: c, Bounds: bounds,
+			Dir: filepath.Join(dir, name), Client: c, Bounds: bounds, API: served,
 			Self: tasksocket.Self{Namespace: ns, Task: name, Attempt: 1, Node: "n1"},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		served.Go(func() { _ = s.Run(ctx) })
+		sockets.Go(func() { _ = s.Run(ctx) })
 	}
 	fmt.Println("serving")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	cancel()
-	served.Wait()
+	sockets.Wait()
 	// Sys includes returned memory: it is the peak. It excludes the memory of the race detector.
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -137,7 +139,7 @@ func serveFlooded(t *testing.T, dir string) {
 // heads opens 4,000 connections, each of which sends a head of 1 MiB.
 func heads(ctx context.Context, t *testing.T, all *sync.WaitGroup, path string) {
 	const connections, small = 4000, 4 << 10
-	head := append([]byte("GET /v1/self HTTP/1.1\r\nX: "), bytes.Repeat([]byte("x"), 1<<20)...)
+	head := append([]byte("GET /v1/whoami HTTP/1.1\r\nX: "), bytes.Repeat([]byte("x"), 1<<20)...)
 	for range connections {
 		conn, err := net.Dial("unix", path)
 		if err != nil {
@@ -160,13 +162,13 @@ func bodies(t *testing.T, all *sync.WaitGroup, paths ...string) (alone func()) {
 	}
 	const large = 4<<20 - 100
 	requests := []struct{ path, body string }{
-		{"/v1/tasks", list(`{"tasks":[`, `{}`, `]}`, large)},
-		{"/v1/tasks", list(`{"tasks":[`, `{}`, `]}`, 16_000*3)},
-		{"/v1/tasks", list(`{"tasks":[`, `{"name":"`+strings.Repeat("x", 200)+`"}`, `]}`, large*4/5)},
-		{"/v1/transactions", list(`{"set":[`, `{}`, `]}`, large)},
-		{"/v1/transactions", list(`{"set":[`, `{}`, `]}`, 16_000*3)},
-		{"/v1/transactions", list(`{"unreserve":[`, `""`, `]}`, 190_000*3)},
-		{"/v1/tasks", strings.Repeat("[", large)},
+		{"/v1/namespaces/h/tasks", list(`{"tasks":[`, `{}`, `]}`, large)},
+		{"/v1/namespaces/h/tasks", list(`{"tasks":[`, `{}`, `]}`, 16_000*3)},
+		{"/v1/namespaces/h/tasks", list(`{"tasks":[`, `{"name":"`+strings.Repeat("x", 200)+`"}`, `]}`, large*4/5)},
+		{"/v1/namespaces/h/transactions", list(`{"set":[`, `{}`, `]}`, large)},
+		{"/v1/namespaces/h/transactions", list(`{"set":[`, `{}`, `]}`, 16_000*3)},
+		{"/v1/namespaces/h/transactions", list(`{"unreserve":[`, `""`, `]}`, 190_000*3)},
+		{"/v1/namespaces/h/tasks", strings.Repeat("[", large)},
 	}
 	answered := make([]atomic.Int64, len(requests))
 	t.Cleanup(func() {
@@ -221,9 +223,12 @@ func bodies(t *testing.T, all *sync.WaitGroup, paths ...string) (alone func()) {
 // neighbor sends requests to a neighbor's socket until the flood is over, and returns the time of
 // the slowest answer.
 func neighbor(t *testing.T, path string, over <-chan struct{}) (slowest time.Duration) {
-	client := tasksocket.NewClient(path)
+	client, err := requests.AtSocket(path, "d")
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer client.Close()
-	launch := tasksocket.Launch{Tasks: []tasksocket.Task{{Name: "x", Spec: tasksocket.Spec{Image: "i"}}}}
+	launch := requests.Launch{Tasks: []requests.Task{{Name: "x", Spec: requests.Spec{Image: "i"}}}}
 	for i := 0; ; i++ {
 		select {
 		case <-over:
@@ -234,7 +239,7 @@ func neighbor(t *testing.T, path string, over <-chan struct{}) (slowest time.Dur
 			func(ctx context.Context) error { _, err := client.Self(ctx); return err },
 			func(ctx context.Context) error { _, err := client.State(ctx, true); return err },
 			func(ctx context.Context) error {
-				_, err := client.Set(ctx, tasksocket.Set{Name: fmt.Sprint("x", i), Capacity: "1"})
+				_, err := client.Set(ctx, requests.Set{Name: fmt.Sprint("x", i), Capacity: "1"})
 				return err
 			},
 			func(ctx context.Context) error { _, err := client.Launch(ctx, launch); return err },

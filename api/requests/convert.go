@@ -1,4 +1,4 @@
-package tasksocket
+package requests
 
 import (
 	"encoding/json"
@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
 // resource converts s. Its defaults are the task's own node and the task itself.
-func (s *Set) resource(self Self) (controlplane.Resource, error) {
+func (s *Set) resource(self tasksocket.Self) (controlplane.Resource, error) {
 	if s.Name == "" {
 		return controlplane.Resource{}, types.Errorf(types.Invalid, "name: is empty: name the resource")
 	}
@@ -31,6 +32,24 @@ func (s *Set) resource(self Self) (controlplane.Resource, error) {
 		out.Options.Owner = self.Task
 	}
 	return out, nil
+}
+
+// own restricts what a task with SocketSelf sets: on its own node, ending with it, and nothing that belongs
+// to another task.
+func (s *Set) own(self tasksocket.Self) error {
+	if s.Where != nil && (len(s.Where.Nodes) != 1 || s.Where.Nodes[0] != self.Node || s.Where.Cluster || len(s.Where.Labels)+len(s.Where.Available) > 0) {
+		return errOwn("where")
+	}
+	if s.Lifetime != types.Forever && s.Lifetime != types.OfTask || s.Owner != "" && s.Owner != self.Task {
+		return errOwn("lifetime, owner")
+	}
+	s.Where = nil // its own node
+	s.Lifetime, s.Owner = types.OfTask, self.Task
+	return nil
+}
+
+func errOwn(field string) error {
+	return types.Errorf(types.Denied, "%s: this task may set resources of its own alone: launch it with socket: namespace", field)
 }
 
 // Submissions converts the tasks for the client of the control plane. It validates only texts that

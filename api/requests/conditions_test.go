@@ -1,13 +1,13 @@
-package tasksocket_test
+package requests_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestIf(t *testing.T) {
 	b := newBench(t)
 	b.put(controlplane.TaskKey("other", "secret"), &types.Task{Name: "secret"})
-	set := []tasksocket.Set{{Name: "x", Capacity: "1"}}
+	set := []requests.Set{{Name: "x", Capacity: "1"}}
 	before := b.store.Revision()
 	for _, key := range []string{
 		controlplane.TaskKey("other", "secret"), controlplane.TaskKey("other", "none"), controlplane.TaskKey("d", "me"),
@@ -27,7 +27,7 @@ func TestIf(t *testing.T) {
 	} {
 		// The answer is the same for any revision.
 		for _, revision := range []int64{0, 1, 7} {
-			_, err := b.client.Commit(t.Context(), tasksocket.Transaction{If: controlplane.ReadSet{key: revision}, Set: set})
+			_, err := b.client.Commit(t.Context(), requests.Transaction{If: controlplane.ReadSet{key: revision}, Set: set})
 			if !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), fmt.Sprintf("if: %q is nothing", key)) {
 				t.Errorf("%s at %d: %v", key, revision, err)
 			}
@@ -42,7 +42,7 @@ func TestIf(t *testing.T) {
 		controlplane.NodeKey("none"), controlplane.AliveKey("none"), controlplane.CordonKey("n1"),
 		controlplane.BindingKey("n1", "d", "me", 1), controlplane.ReportKey("n1", "d", "me", 1),
 	} {
-		if _, err := b.client.Commit(t.Context(), tasksocket.Transaction{If: controlplane.ReadSet{key: 0}, Set: set}); err != nil {
+		if _, err := b.client.Commit(t.Context(), requests.Transaction{If: controlplane.ReadSet{key: 0}, Set: set}); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package tasksocket_test
+package requests_test
 
 import (
 	"fmt"

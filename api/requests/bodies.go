@@ -1,4 +1,4 @@
-package tasksocket
+package requests
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package tasksocket_test
+package requests_test
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -22,17 +22,17 @@ var errEnough = errors.New("enough")
 // watching is a watch in the background.
 type watching struct {
 	t      *testing.T
-	events chan tasksocket.Event
+	events chan requests.Event
 	ended  chan error
 	cancel context.CancelFunc
 }
 
-func (b *bench) watch(w tasksocket.Watch) *watching {
+func (b *bench) watch(w requests.Watch) *watching {
 	ctx, cancel := context.WithCancel(b.t.Context())
-	x := &watching{t: b.t, events: make(chan tasksocket.Event), ended: make(chan error, 1), cancel: cancel}
+	x := &watching{t: b.t, events: make(chan requests.Event), ended: make(chan error, 1), cancel: cancel}
 	b.t.Cleanup(cancel)
 	go func() {
-		x.ended <- b.client.Watch(ctx, w, func(e tasksocket.Event) error {
+		x.ended <- b.client.Watch(ctx, w, func(e requests.Event) error {
 			select {
 			case x.events <- e:
 				return nil
@@ -45,7 +45,7 @@ func (b *bench) watch(w tasksocket.Watch) *watching {
 }
 
 // next fails unless the next event has that kind and contains the texts.
-func (x *watching) next(kind string, says ...string) tasksocket.Event {
+func (x *watching) next(kind string, says ...string) requests.Event {
 	x.t.Helper()
 	select {
 	case e := <-x.events:
@@ -61,7 +61,7 @@ func (x *watching) next(kind string, says ...string) tasksocket.Event {
 	case err := <-x.ended:
 		x.t.Fatalf("the watch has ended: %v", err)
 	}
-	return tasksocket.Event{}
+	return requests.Event{}
 }
 
 func (b *bench) status(id string, phase types.Phase) {
@@ -73,7 +73,7 @@ func TestWatchTasks(t *testing.T) {
 	b := newBench(t)
 	b.status("a", types.Running)
 	b.status("b", types.Running)
-	x := b.watch(tasksocket.Watch{})
+	x := b.watch(requests.Watch{})
 	x.next("task", `"a"`, "running")
 	x.next("task", `"b"`, "running")
 	synced := x.next("synced")
@@ -93,13 +93,13 @@ func TestWatchTasks(t *testing.T) {
 
 	// A resumed watch gets the changes since, and nothing else.
 	b.status("b", types.Failed)
-	x = b.watch(tasksocket.Watch{After: last.ID})
+	x = b.watch(requests.Watch{After: last.ID})
 	x.next("task", `"b"`, "failed")
 	x.next("synced")
 	x.cancel()
 
 	// A change that is sent again has the revision that it had.
-	x = b.watch(tasksocket.Watch{After: synced.ID})
+	x = b.watch(requests.Watch{After: synced.ID})
 	x.next("task", `"a"`, changed, "succeeded")
 	x.next("task", `"b"`, "failed")
 }
@@ -108,7 +108,7 @@ func TestWatchSome(t *testing.T) {
 	b := newBench(t)
 	b.status("a", types.Running)
 	b.status("b", types.Running)
-	x := b.watch(tasksocket.Watch{IDs: []string{"b"}})
+	x := b.watch(requests.Watch{IDs: []string{"b"}})
 	x.next("task", `"b"`)
 	x.next("synced")
 }
@@ -122,7 +122,7 @@ func TestWatchMany(t *testing.T) {
 	for i := range 1000 {
 		ids = append(ids, fmt.Sprintf("a-name-of-some-length-%030d", i))
 	}
-	x := b.watch(tasksocket.Watch{IDs: ids})
+	x := b.watch(requests.Watch{IDs: ids})
 	x.next("task", `"b"`)
 	x.next("synced")
 	b.status("a", types.Succeeded)
@@ -134,16 +134,16 @@ func TestWatchResources(t *testing.T) {
 	b, ctx := newBench(t), t.Context()
 	set := func(capacity string) {
 		t.Helper()
-		if _, err := b.client.Set(ctx, tasksocket.Set{Name: "x", Capacity: capacity}); err != nil {
+		if _, err := b.client.Set(ctx, requests.Set{Name: "x", Capacity: capacity}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	set("0.5")
 	b.put(controlplane.ResourceKey("other", "y", "n1"), &types.Resource{Capacity: 1})
-	x := b.watch(tasksocket.Watch{Of: "resources"})
+	x := b.watch(requests.Watch{Of: "resources"})
 	e := x.next("resource")
-	want := tasksocket.ResourceChange{Name: "x", Where: "n1", Capacity: "0.5"}
-	if got := (tasksocket.ResourceChange{}); json.Unmarshal(e.Data, &got) != nil || got != want {
+	want := requests.ResourceChange{Name: "x", Where: "n1", Capacity: "0.5"}
+	if got := (requests.ResourceChange{}); json.Unmarshal(e.Data, &got) != nil || got != want {
 		t.Errorf("%s, want %+v", e.Data, want)
 	}
 	x.next("synced")
@@ -158,7 +158,7 @@ func TestWatchByHeader(t *testing.T) {
 	c := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return net.Dial("unix", b.path)
 	}}}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/v1/watch", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/v1/namespaces/d/watch", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +189,9 @@ func TestWatchByHeader(t *testing.T) {
 func TestTooManyWatches(t *testing.T) {
 	b := newBench(t)
 	for range 16 {
-		b.watch(tasksocket.Watch{}).next("synced")
+		b.watch(requests.Watch{}).next("synced")
 	}
-	err := b.client.Watch(t.Context(), tasksocket.Watch{}, func(tasksocket.Event) error { return errEnough })
+	err := b.client.Watch(t.Context(), requests.Watch{}, func(requests.Event) error { return errEnough })
 	if !types.Is(err, types.Unavailable) || !strings.Contains(err.Error(), "16") {
 		t.Error(err)
 	}
@@ -237,8 +237,8 @@ func TestBudgetOfTheSocket(t *testing.T) {
 	if n, err := served(); n != 50 {
 		t.Errorf("%d were served after more were allowed, then %v", n, err)
 	}
-	err := b.client.Watch(t.Context(), tasksocket.Watch{}, func(tasksocket.Event) error {
-		second := b.client.Watch(t.Context(), tasksocket.Watch{}, func(tasksocket.Event) error { return errEnough })
+	err := b.client.Watch(t.Context(), requests.Watch{}, func(requests.Event) error {
+		second := b.client.Watch(t.Context(), requests.Watch{}, func(requests.Event) error { return errEnough })
 		if !types.Is(second, types.Unavailable) || !strings.Contains(second.Error(), "change max-watches of namespace d") {
 			t.Errorf("a second watch: %v", second)
 		}

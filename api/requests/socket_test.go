@@ -1,7 +1,8 @@
-package tasksocket_test
+package requests_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,9 +12,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/api/requests"
+	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/memstore"
@@ -26,7 +30,7 @@ type bench struct {
 	t      *testing.T
 	store  *memstore.Store
 	path   string
-	client *tasksocket.Client
+	client *requests.Client
 	end    func() error
 }
 
@@ -45,20 +49,43 @@ func newBenchOf(t *testing.T, budget func(context.Context) types.Budget) *bench 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := tasksocket.Listen(tasksocket.Config{
+	b.client, b.end = serve(t, tasksocket.Config{
 		Dir: filepath.Dir(b.path), Client: c, Budget: budget,
 		Self: tasksocket.Self{Namespace: "d", Task: "me", Attempt: 2, Node: "n1"},
 	})
+	return b
+}
+
+// api is the HTTP API as sockets of tasks serve it.
+func api(store controlplane.Store) http.Handler {
+	return rest.ForTasks(rest.Config{Store: store, Now: time.Now})
+}
+
+// serve serves a socket with the HTTP API until end, or the end of the test.
+func serve(t *testing.T, cfg tasksocket.Config) (client *requests.Client, end func() error) {
+	t.Helper()
+	if cfg.API == nil {
+		cfg.API = api(cfg.Client.Store())
+	}
+	s, err := tasksocket.Listen(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	b.end = func() error { cancel(); return <-done }
-	b.client = tasksocket.NewClient(b.path)
-	t.Cleanup(b.client.Close)
-	return b
+	end = sync.OnceValue(func() error { cancel(); return <-done })
+	client, err = requests.AtSocket(filepath.Join(cfg.Dir, tasksocket.Name), cfg.Self.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		client.Close()
+		if err := end(); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	return client, end
 }
 
 func (b *bench) put(key string, m types.Message) {
@@ -98,17 +125,17 @@ func TestSet(t *testing.T) {
 	b := newBench(t)
 	cases := []struct {
 		name  string
-		set   tasksocket.Set
+		set   requests.Set
 		where string
 		want  types.Resource
 	}{
-		{"here", tasksocket.Set{Capacity: "2"}, "n1", types.Resource{Capacity: 2000, NodeSession: 3}},
-		{"with the task", tasksocket.Set{Capacity: "0.5", Lifetime: types.OfTask}, "n1", types.Resource{Capacity: 500, NodeSession: 3, Lifetime: types.OfTask, Owner: "me"}},
-		{"with its job", tasksocket.Set{Capacity: "1", Lifetime: types.OfJob}, "n1", types.Resource{Capacity: 1000, NodeSession: 3, Lifetime: types.OfJob, Owner: "mine"}},
-		{"elsewhere", tasksocket.Set{Capacity: "inf", Where: &tasksocket.Where{Nodes: []string{"n2"}}}, "n2", types.Resource{Capacity: types.Inf, NodeSession: 5}},
-		{"everywhere", tasksocket.Set{Capacity: "1", Where: &tasksocket.Where{}}, types.EveryNode, types.Resource{Capacity: 1000}},
-		{"in the cluster", tasksocket.Set{Capacity: "1", Where: &tasksocket.Where{Cluster: true}}, types.ClusterWide, types.Resource{Capacity: 1000}},
-		{"closed", tasksocket.Set{Capacity: "0", Declare: true}, "n1", types.Resource{NodeSession: 3}},
+		{"here", requests.Set{Capacity: "2"}, "n1", types.Resource{Capacity: 2000, NodeSession: 3}},
+		{"with the task", requests.Set{Capacity: "0.5", Lifetime: types.OfTask}, "n1", types.Resource{Capacity: 500, NodeSession: 3, Lifetime: types.OfTask, Owner: "me"}},
+		{"with its job", requests.Set{Capacity: "1", Lifetime: types.OfJob}, "n1", types.Resource{Capacity: 1000, NodeSession: 3, Lifetime: types.OfJob, Owner: "mine"}},
+		{"elsewhere", requests.Set{Capacity: "inf", Where: &requests.Where{Nodes: []string{"n2"}}}, "n2", types.Resource{Capacity: types.Inf, NodeSession: 5}},
+		{"everywhere", requests.Set{Capacity: "1", Where: &requests.Where{}}, types.EveryNode, types.Resource{Capacity: 1000}},
+		{"in the cluster", requests.Set{Capacity: "1", Where: &requests.Where{Cluster: true}}, types.ClusterWide, types.Resource{Capacity: 1000}},
+		{"closed", requests.Set{Capacity: "0", Declare: true}, "n1", types.Resource{NodeSession: 3}},
 	}
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,15 +149,15 @@ func TestSet(t *testing.T) {
 			}
 		})
 	}
-	_, err := b.client.Commit(t.Context(), tasksocket.Transaction{Set: []tasksocket.Set{{Name: "too", Capacity: "1", Lifetime: types.OfJob, Where: &tasksocket.Where{Cluster: true}}}})
+	_, err := b.client.Commit(t.Context(), requests.Transaction{Set: []requests.Set{{Name: "too", Capacity: "1", Lifetime: types.OfJob, Where: &requests.Where{Cluster: true}}}})
 	if r, _ := b.resource("too", types.ClusterWide); err != nil || r.Owner != "mine" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	b.put(controlplane.TaskKey("d", "me"), &types.Task{Name: "me"})
-	if _, err := b.client.Set(t.Context(), tasksocket.Set{Name: "x", Capacity: "1", Lifetime: types.OfJob}); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "owner: this task is of no job") {
+	if _, err := b.client.Set(t.Context(), requests.Set{Name: "x", Capacity: "1", Lifetime: types.OfJob}); !types.Is(err, types.Invalid) || !strings.Contains(err.Error(), "owner: this task is of no job") {
 		t.Errorf("with no job: %v", err)
 	}
-	if _, err := b.client.Set(t.Context(), tasksocket.Set{Name: "r0", Capacity: "0"}); err != nil {
+	if _, err := b.client.Set(t.Context(), requests.Set{Name: "r0", Capacity: "0"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, kv := b.resource("r0", "n1"); kv.Key != "" {
@@ -140,12 +167,12 @@ func TestSet(t *testing.T) {
 
 func TestTasks(t *testing.T) {
 	b, ctx := newBench(t), t.Context()
-	spec := tasksocket.Spec{Image: "i", Command: []string{"x"}, Grace: tasksocket.Duration(3 * time.Second),
+	spec := requests.Spec{Image: "i", Command: []string{"x"}, Grace: requests.Duration(3 * time.Second),
 		Ports: []manifest.Port{{Name: "http"}}}
-	l, err := b.client.Launch(ctx, tasksocket.Launch{Job: &tasksocket.Job{Labels: map[string]string{"team": "vision"}}, Tasks: []tasksocket.Task{
+	l, err := b.client.Launch(ctx, requests.Launch{Job: &requests.Job{Labels: map[string]string{"team": "vision"}}, Tasks: []requests.Task{
 		{Name: "w", Labels: map[string]string{"stage": "dev"}, Requests: types.NewRequests(map[string]types.Quantity{"cpu": 500, "near": 1000}), Spec: spec,
-			Provides:     []tasksocket.Provide{{Name: "p", Amount: "2", When: types.WhenRunning}},
-			Alternatives: []tasksocket.Alternative{{After: tasksocket.Duration(time.Second)}}, MaxRun: tasksocket.Duration(time.Hour)},
+			Provides:     []requests.Provide{{Name: "p", Amount: "2", When: types.WhenRunning}},
+			Alternatives: []requests.Alternative{{After: requests.Duration(time.Second)}}, MaxRun: requests.Duration(time.Hour)},
 		{Name: "w", Spec: spec},
 	}})
 	if err != nil || len(l.Tasks) != 2 || l.Job == "" {
@@ -163,7 +190,7 @@ func TestTasks(t *testing.T) {
 	if got := types.LabelsText(got.Task.Labels); got != "stage=dev,team=vision" {
 		t.Error(got)
 	}
-	if all, err := b.client.Tasks(ctx); err != nil || len(all.Tasks) != 3 || !slices.ContainsFunc(all.Tasks, func(s tasksocket.Status) bool {
+	if all, err := b.client.Tasks(ctx); err != nil || len(all.Tasks) != 3 || !slices.ContainsFunc(all.Tasks, func(s requests.Status) bool {
 		return s.ID == l.Tasks[1] && len(s.Labels) == 1 && s.Labels["team"] == "vision"
 	}) {
 		t.Error(all, err)
@@ -174,7 +201,7 @@ func TestTasks(t *testing.T) {
 	if w, err := b.client.Wait(ctx, "bound", time.Millisecond, l.Tasks...); err != nil || w.Complete || len(w.Tasks) != 0 {
 		t.Error(w, err)
 	}
-	waited := make(chan tasksocket.Waited, 1)
+	waited := make(chan requests.Waited, 1)
 	go func() {
 		w, err := b.client.Wait(ctx, "", 0, l.Tasks...)
 		if err != nil {
@@ -194,7 +221,7 @@ func TestTasks(t *testing.T) {
 	if !w.Complete || !maps.Equal(codes, map[string]int{l.Tasks[0]: 3, l.Tasks[1]: 4}) || !w.Tasks[0].Ended.Equal(ended) {
 		t.Errorf("%+v", w)
 	}
-	if err := b.client.Stop(ctx, "me", tasksocket.Stop{Reason: "enough", Grace: tasksocket.Duration(time.Second)}); err != nil {
+	if err := b.client.Stop(ctx, "me", requests.Stop{Reason: "enough", Grace: requests.Duration(time.Second)}); err != nil {
 		t.Error(err)
 	}
 	if err := b.client.Evict(ctx, "me", 0); !types.Is(err, types.Precondition) {
@@ -208,7 +235,7 @@ func TestTasks(t *testing.T) {
 
 func TestReserve(t *testing.T) {
 	b, ctx := newBench(t), t.Context()
-	r := tasksocket.Reserve{ID: "train", Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}}}
+	r := requests.Reserve{ID: "train", Bundles: []types.Bundle{{Requests: types.NewRequests(map[string]types.Quantity{"cpu": 1000})}}}
 	if err := b.client.Reserve(ctx, r); err != nil {
 		t.Fatal(err)
 	}
@@ -230,8 +257,8 @@ func TestConditional(t *testing.T) {
 	if err != nil || len(s.Nodes) != 2 || s.Nodes[0].Free("cpu") != 2000 || len(s.Reads) == 0 {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	change := tasksocket.Transaction{If: s.Reads, Set: []tasksocket.Set{{Name: "x", Capacity: "1"}},
-		Launch: []tasksocket.Launch{{Tasks: []tasksocket.Task{{Name: "w", Spec: tasksocket.Spec{Image: "i"}}}}}}
+	change := requests.Transaction{If: s.Reads, Set: []requests.Set{{Name: "x", Capacity: "1"}},
+		Launch: []requests.Launch{{Tasks: []requests.Task{{Name: "w", Spec: requests.Spec{Image: "i"}}}}}}
 	done, err := b.client.Commit(ctx, change)
 	if err != nil || done.Revision == 0 || len(done.Launched) != 1 || len(done.Launched[0].Tasks) != 1 {
 		t.Fatal(done, err)
@@ -275,34 +302,34 @@ func TestBadRequests(t *testing.T) {
 		code                     int
 		says                     []string
 	}{
-		{"unknown request", "GET", "/v1/nothing", "", 404, []string{`"class":"not found"`, "docs/task-api.md"}},
-		{"unknown field", "POST", "/v1/resources", `{"name":"x","capcity":"1"}`, 400, []string{"capcity", `"class":"invalid"`}},
-		{"no JSON", "POST", "/v1/resources", `x`, 400, []string{"body"}},
-		{"two objects", "POST", "/v1/resources", `{"name":"x","capacity":"1"} {}`, 400, []string{"after top-level value"}},
-		{"a field twice", "POST", "/v1/resources", `{"name":"x","capacity":"1","capacity":"2"}`, 400, []string{"duplicate field", "capacity"}},
-		{"a field of a task twice", "POST", "/v1/tasks", `{"tasks":[{"spec":{"image":"i","image":"j"}}]}`, 400, []string{"duplicate field", "image"}},
-		{"another case", "POST", "/v1/resources", `{"Name":"x","capacity":"1"}`, 400, []string{"unknown field", "Name"}},
-		{"no name", "POST", "/v1/resources", `{"capacity":"1"}`, 400, []string{"name"}},
-		{"negative", "POST", "/v1/resources", `{"name":"x","capacity":"-1"}`, 400, []string{"capacity", "-1", "negative"}},
-		{"physical", "POST", "/v1/resources", `{"name":"cpu","capacity":"1"}`, 400, []string{"cpu", "physical"}},
-		{"unknown node", "POST", "/v1/resources", `{"name":"x","capacity":"1","where":{"nodes":["n9"]}}`, 400, []string{"n9", "n1"}},
-		{"cluster and node", "POST", "/v1/resources", `{"name":"x","capacity":"1","where":{"nodes":["n1"],"cluster":true}}`, 400, []string{"where.cluster"}},
-		{"no task", "POST", "/v1/tasks", `{}`, 400, []string{"tasks"}},
-		{"no image", "POST", "/v1/tasks", `{"tasks":[{"spec":{}}]}`, 400, []string{"image"}},
-		{"no unit", "POST", "/v1/tasks", `{"tasks":[{"spec":{"image":"i"},"requests":{"memory":"5"}}]}`, 400, []string{"memory", "5Mi"}},
-		{"no duration", "POST", "/v1/tasks", `{"tasks":[{"spec":{"image":"i"},"maxRun":"5"}]}`, 400, []string{"1m30s"}},
-		{"a number for a duration", "POST", "/v1/tasks", `{"tasks":[{"spec":{"image":"i"},"maxRun":5}]}`, 400, []string{"30s"}},
-		{"too large", "POST", "/v1/tasks", `{"tasks":["` + strings.Repeat("x", 5<<20) + `"]}`, 400, []string{"larger than"}},
-		{"wait for nothing", "GET", "/v1/wait", "", 400, []string{"id"}},
-		{"wait for something else", "GET", "/v1/wait?id=me&until=x", "", 400, []string{"until", "running"}},
-		{"wait how long", "GET", "/v1/wait?id=me&timeout=x", "", 400, []string{"timeout", "30s"}},
-		{"unknown task", "GET", "/v1/tasks/zz", "", 404, []string{"zz"}},
-		{"parameter misspelt", "GET", "/v1/wait?id=me&timout=5s", "", 400, []string{"timout", "timeout"}},
-		{"parameter where there is none", "POST", "/v1/resources?name=x", `{"name":"x","capacity":"1"}`, 400, []string{"name", "there is none"}},
-		{"watch something else", "GET", "/v1/watch?of=nodes", "", 400, []string{"nodes", "resources"}},
-		{"watch after what", "GET", "/v1/watch?after=x", "", 400, []string{"after", "id of the last event"}},
-		{"reads or not", "GET", "/v1/state?reads=x", "", 400, []string{"reads"}},
-		{"empty transaction", "POST", "/v1/transactions", `{}`, 400, []string{"the transaction is empty"}},
+		{"unknown request", "GET", "/v1/nothing", "", 404, []string{`"class":"not found"`, "openapi.json"}},
+		{"unknown field", "POST", "/v1/namespaces/d/resources", `{"name":"x","capcity":"1"}`, 400, []string{"capcity", `"class":"invalid"`}},
+		{"no JSON", "POST", "/v1/namespaces/d/resources", `x`, 400, []string{"body"}},
+		{"two objects", "POST", "/v1/namespaces/d/resources", `{"name":"x","capacity":"1"} {}`, 400, []string{"after top-level value"}},
+		{"a field twice", "POST", "/v1/namespaces/d/resources", `{"name":"x","capacity":"1","capacity":"2"}`, 400, []string{"duplicate field", "capacity"}},
+		{"a field of a task twice", "POST", "/v1/namespaces/d/tasks", `{"tasks":[{"spec":{"image":"i","image":"j"}}]}`, 400, []string{"duplicate field", "image"}},
+		{"another case", "POST", "/v1/namespaces/d/resources", `{"Name":"x","capacity":"1"}`, 400, []string{"unknown field", "Name"}},
+		{"no name", "POST", "/v1/namespaces/d/resources", `{"capacity":"1"}`, 400, []string{"name"}},
+		{"negative", "POST", "/v1/namespaces/d/resources", `{"name":"x","capacity":"-1"}`, 400, []string{"capacity", "-1", "negative"}},
+		{"physical", "POST", "/v1/namespaces/d/resources", `{"name":"cpu","capacity":"1"}`, 400, []string{"cpu", "physical"}},
+		{"unknown node", "POST", "/v1/namespaces/d/resources", `{"name":"x","capacity":"1","where":{"nodes":["n9"]}}`, 400, []string{"n9", "n1"}},
+		{"cluster and node", "POST", "/v1/namespaces/d/resources", `{"name":"x","capacity":"1","where":{"nodes":["n1"],"cluster":true}}`, 400, []string{"where.cluster"}},
+		{"no task", "POST", "/v1/namespaces/d/tasks", `{}`, 400, []string{"tasks"}},
+		{"no image", "POST", "/v1/namespaces/d/tasks", `{"tasks":[{"spec":{}}]}`, 400, []string{"image"}},
+		{"no unit", "POST", "/v1/namespaces/d/tasks", `{"tasks":[{"spec":{"image":"i"},"requests":{"memory":"5"}}]}`, 400, []string{"memory", "5Mi"}},
+		{"no duration", "POST", "/v1/namespaces/d/tasks", `{"tasks":[{"spec":{"image":"i"},"maxRun":"5"}]}`, 400, []string{"1m30s"}},
+		{"a number for a duration", "POST", "/v1/namespaces/d/tasks", `{"tasks":[{"spec":{"image":"i"},"maxRun":5}]}`, 400, []string{"30s"}},
+		{"too large", "POST", "/v1/namespaces/d/tasks", `{"tasks":["` + strings.Repeat("x", 5<<20) + `"]}`, 400, []string{"larger than"}},
+		{"wait for nothing", "GET", "/v1/namespaces/d/wait", "", 422, []string{"id", "required"}},
+		{"wait for something else", "GET", "/v1/namespaces/d/wait?id=me&until=x", "", 422, []string{"until", "running"}},
+		{"wait how long", "GET", "/v1/namespaces/d/wait?id=me&timeout=x", "", 400, []string{"timeout", "30s"}},
+		{"unknown task", "GET", "/v1/namespaces/d/tasks/zz", "", 404, []string{"zz"}},
+		{"parameter misspelt", "GET", "/v1/namespaces/d/wait?id=me&timout=5s", "", 422, []string{"timout", "openapi.json"}},
+		{"parameter where there is none", "POST", "/v1/namespaces/d/resources?name=x", `{"name":"x","capacity":"1"}`, 422, []string{"name", "no parameter"}},
+		{"watch something else", "GET", "/v1/namespaces/d/watch?of=nodes", "", 422, []string{"nodes", "resources"}},
+		{"watch after what", "GET", "/v1/namespaces/d/watch?after=x", "", 422, []string{"after", "integer"}},
+		{"reads or not", "GET", "/v1/namespaces/d/state?reads=x", "", 422, []string{"reads"}},
+		{"empty transaction", "POST", "/v1/namespaces/d/transactions", `{}`, 400, []string{"the transaction is empty"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -329,7 +356,7 @@ func TestClasses(t *testing.T) {
 	if !types.Is(err, types.NotFound) {
 		t.Error(err)
 	}
-	_, err = b.client.Set(ctx, tasksocket.Set{Name: "x", Capacity: "1", Lifetime: types.OfSession, Owner: "s"})
+	_, err = b.client.Set(ctx, requests.Set{Name: "x", Capacity: "1", Lifetime: types.OfSession, Owner: "s"})
 	if !types.Is(err, types.Precondition) {
 		t.Error(err)
 	}
@@ -378,51 +405,10 @@ func TestEnds(t *testing.T) {
 	if _, err := b.client.Self(ctx); !types.Is(err, types.Unavailable) {
 		t.Error(err)
 	}
-	if _, err := b.client.Set(ctx, tasksocket.Set{Name: "x", Capacity: "1"}); !types.Is(err, types.Unavailable) {
+	if _, err := b.client.Set(ctx, requests.Set{Name: "x", Capacity: "1"}); !types.Is(err, types.Unavailable) {
 		t.Error("what was never sent has no unknown outcome:", err)
 	}
 	if _, err := os.Stat(b.path); !os.IsNotExist(err) {
 		t.Error("the socket is there still:", err)
-	}
-}
-
-// TestListenAgain tests an agent that was killed, and finds in its socket's place what a task may
-// have put there while it had write access.
-func TestListenAgain(t *testing.T) {
-	c, err := controlplane.New(memstore.New(), "d")
-	if err != nil {
-		t.Fatal(err)
-	}
-	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, put := range map[string]func(path string) error{
-		"file":      func(path string) error { return os.WriteFile(path, nil, 0o600) },
-		"link":      func(path string) error { return os.Symlink(outside, path) },
-		"directory": func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o700) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			path := filepath.Join(dir, tasksocket.Name)
-			if err := put(path); err != nil {
-				t.Fatal(err)
-			}
-			s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: c})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o666 {
-				t.Error(info, err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			if err := s.Run(ctx); err != context.Canceled {
-				t.Error(err)
-			}
-		})
-	}
-	if info, err := os.Stat(outside); err != nil || info.Mode() != 0o600 {
-		t.Error("what a link led to was changed:", info, err)
 	}
 }

@@ -1,4 +1,4 @@
-package tasksocket
+package requests
 
 import (
 	"context"
@@ -10,16 +10,17 @@ import (
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
-// Direct performs the requests of the socket on the store: for the server, and for programs outside
-// of tasks. Its methods are those of Client, so that a program works in a task and outside alike.
+// Direct performs requests on the store: for servers and agents, and for programs that reach the store. Its
+// methods are those of Client, so that a program works in a task and outside alike.
 type Direct struct {
 	Client *controlplane.Client
 	// Self is the task that asks; its zero value is a program outside of tasks.
-	Self Self
-	// Own restricts resources to new ones and those that end with the same owner.
+	Self tasksocket.Self
+	// Own restricts resources to those on the node of the task that end with it.
 	Own bool
 	// Library submits jobs with policies; nil means that it cannot be done.
 	Library *Library
@@ -67,6 +68,11 @@ func (d Direct) resource(ctx context.Context, s *Set) (controlplane.Resource, er
 	case s.Owner == "" && (s.Lifetime == types.OfTask || s.Lifetime == types.OfJob):
 		return controlplane.Resource{}, types.Errorf(types.Invalid, "owner: the default is the %s of the program, but it runs outside of tasks: name the owner", s.Lifetime)
 	}
+	if d.Own {
+		if err := s.own(d.Self); err != nil {
+			return controlplane.Resource{}, err
+		}
+	}
 	x, err := s.resource(d.Self)
 	if err != nil {
 		return x, err
@@ -101,7 +107,7 @@ func (d Direct) Launch(ctx context.Context, l Launch) (Launched, error) {
 	case d.Library == nil && len(l.Job.Policies) == 0:
 		res, err = d.Client.LaunchJob(ctx, l.Job.of(tasks))
 	case d.Library == nil:
-		err = types.Errorf(types.Precondition, "job.policies: this agent knows none: submit the job outside of tasks")
+		err = types.Errorf(types.Precondition, "job.policies: this client knows none: submit the job by the HTTP API")
 	default:
 		res, err = d.Library.Submit(ctx, d.Client, l.Job.of(tasks), l.Job.stored())
 	}
@@ -246,3 +252,14 @@ func (d Direct) Watch(ctx context.Context, w Watch, handle func(Event) error) er
 
 // Close does nothing: the store belongs to the caller.
 func (Direct) Close() {}
+
+// CheckIf refuses a condition on a key that the state does not show to a namespace: the answer would tell
+// whether and when that key changed. Invalid: the error names the key.
+func CheckIf(ns string, reads controlplane.ReadSet) error {
+	for _, key := range slices.Sorted(maps.Keys(reads)) {
+		if !cluster.Shown(ns, key) {
+			return types.Errorf(types.Invalid, "if: %q is nothing that the state shows to namespace %s: give what its reads name, or a part of it", key, ns)
+		}
+	}
+	return nil
+}

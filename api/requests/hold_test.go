@@ -1,12 +1,13 @@
-package tasksocket_test
+package requests_test
 
 import (
 	"net"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
-	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -30,7 +31,7 @@ func TestHold(t *testing.T) {
 	if _, err := b.client.Hold(t.Context(), "turn", 0); !types.Is(err, types.NotFound) {
 		t.Errorf("what does not exist: %v", err)
 	}
-	if _, err := b.client.Set(t.Context(), tasksocket.Set{Name: "turn", Capacity: "1"}); err != nil {
+	if _, err := b.client.Set(t.Context(), requests.Set{Name: "turn", Capacity: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	first := <-b.takes(time.Minute)
@@ -69,5 +70,22 @@ func TestHoldOfEveryNode(t *testing.T) {
 	b.put(controlplane.ResourceKey("d", "shut", types.EveryNode), &types.Resource{Capacity: 1000})
 	if _, err := b.client.Hold(t.Context(), "shut", 0); !types.Is(err, types.Precondition) {
 		t.Errorf("a closed one: %v", err)
+	}
+}
+
+// TestHoldParameters names what is wrong.
+func TestHoldParameters(t *testing.T) {
+	b := newBench(t)
+	for query, want := range map[string]string{
+		"name=a&limit=0s": `limit: "0s"`, "name=a&limit=11m": `limit: "11m"`, "name=a&limit=x": `limit: "x"`,
+		"name=": "name: is empty", "name=a&nam=b": `"nam" is unknown`,
+	} {
+		code, text := b.raw("GET", "/v1/hold?"+query, "")
+		if code != 400 || !strings.Contains(text, strings.ReplaceAll(want, `"`, `\"`)) {
+			t.Errorf("%s: %d: %s", query, code, text)
+		}
+	}
+	if code, text := b.raw("GET", "/v1/hold?name=none", ""); code != 404 || !strings.Contains(text, "node n1 has no such resource") {
+		t.Errorf("%d: %s", code, text)
 	}
 }

@@ -1,11 +1,11 @@
-package tasksocket_test
+package requests_test
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"testing"
 
+	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/controlplane/submitter"
@@ -25,23 +25,9 @@ func TestUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "s", tasksocket.Name)
-	s, err := tasksocket.Listen(tasksocket.Config{Dir: filepath.Dir(path), Client: c, Self: tasksocket.Self{Namespace: "d", Task: "me", Node: "n1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	asks := tasksocket.NewClient(path)
-	t.Cleanup(func() {
-		asks.Close()
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	})
+	asks, _ := serve(t, tasksocket.Config{Dir: filepath.Dir(path), Client: c, Self: tasksocket.Self{Namespace: "d", Task: "me", Node: "n1"}})
 	launch := func(user string) error {
-		l := tasksocket.Launch{Tasks: []tasksocket.Task{{ID: "of-" + user, Spec: tasksocket.Spec{Image: "a:1"}}}}
+		l := requests.Launch{Tasks: []requests.Task{{ID: "of-" + user, Spec: requests.Spec{Image: "a:1"}}}}
 		if user != "" {
 			l.Tasks[0].Labels = map[string]string{submitter.Label: user}
 		}

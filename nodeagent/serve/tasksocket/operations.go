@@ -1,0 +1,155 @@
+package tasksocket
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/types"
+)
+
+// Caller is the task that sends a request.
+type Caller struct {
+	Self
+	// Own reports whether it may ask about itself alone, and change only what ends with it.
+	Own bool
+	// User is the user that the task belongs to; empty for none.
+	User string
+	// Client is the client of its namespace that all tasks of the node share.
+	Client *controlplane.Client
+}
+
+// caller is the key of the caller in a context.
+type caller struct{}
+
+// CallerOf returns the task that sends a request; false if it came by no task socket.
+func CallerOf(ctx context.Context) (Caller, bool) {
+	c, ok := ctx.Value(caller{}).(Caller)
+	return c, ok
+}
+
+// With returns a context of a request by a task.
+func With(ctx context.Context, c Caller) context.Context { return context.WithValue(ctx, caller{}, c) }
+
+// routes returns the requests that the agent answers itself, by their patterns. The API answers all
+// others.
+func (s *Server) routes() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{"GET /v1/hold": s.hold, "GET /v1/peers": s.peers}
+}
+
+// handler serves all requests.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, serve := range s.routes() {
+		mux.HandleFunc(pattern, serve)
+	}
+	if s.cfg.API == nil {
+		mux.HandleFunc("/", answer.Missing("docs/task-api.md"))
+	} else {
+		mux.HandleFunc("/", s.operation)
+	}
+	return s.limited(mux)
+}
+
+// operation passes a request on to the API, within the bounds of the agent.
+func (s *Server) operation(w http.ResponseWriter, r *http.Request) {
+	release, err := s.use(w, r)
+	if err != nil {
+		answer.Refuse(w, err)
+		return
+	}
+	defer release()
+	c := Caller{Self: s.cfg.Self, Own: s.cfg.Mode == types.SocketSelf, Client: s.cfg.Client}
+	if c.User, err = s.userOf(r.Context()); err != nil {
+		answer.Fail(w, r, s.cfg.Log, err)
+		return
+	}
+	s.cfg.API.ServeHTTP(&timed{ResponseWriter: w}, r.WithContext(With(r.Context(), c)))
+}
+
+// use acquires what a request uses of the bounds, and reads its body; release releases it. Invalid: the
+// body is larger than one may be. Unavailable: others use everything for too long.
+func (s *Server) use(w http.ResponseWriter, r *http.Request) (release func(), err error) {
+	nothing := func() {}
+	switch last := path.Base(r.URL.Path); {
+	case r.Method == http.MethodPost:
+		return s.useBody(w, r)
+	case r.Method != http.MethodGet || last == "wait":
+		return nothing, nil
+	case last == "watch":
+		return s.useWatch(r)
+	case path.Base(path.Dir(r.URL.Path)) == "tasks" || strings.Count(r.URL.Path, "/") == 2: // one task, whoami
+		return nothing, nil
+	}
+	return s.useListing(r.Context())
+}
+
+// useBody reads the body of a request within the bounds of the agent, and replaces it with the text.
+func (s *Server) useBody(w http.ResponseWriter, r *http.Request) (release func(), err error) {
+	if r.ContentLength == 0 {
+		return func() {}, nil
+	}
+	length := r.ContentLength
+	if length < 0 || length > MaxBody {
+		length = MaxBody // The length is unknown, or more than is read of it.
+	}
+	text, weight, releaseText, err := s.text(w, r, length)
+	if err != nil {
+		return nil, err
+	}
+	releaseDecoded, err := s.useDecoded(r.Context(), weight)
+	if err != nil {
+		releaseText()
+		return nil, err
+	}
+	release = func() { releaseDecoded(); releaseText() }
+	if bytes.Contains(text, []byte(`"policies"`)) { // some read the nodes and the namespace
+		releaseListing, err := s.useListing(r.Context())
+		if err != nil {
+			release()
+			return nil, err
+		}
+		before := release
+		release = func() { releaseListing(); before() }
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	return release, nil
+}
+
+// timed is an answer that a task must receive in time, from its begin. Every connection of the socket has
+// deadlines.
+type timed struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// Unwrap returns the answer of the connection.
+func (t *timed) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// SetReadDeadline does nothing: the body was read.
+func (t *timed) SetReadDeadline(time.Time) error { return nil }
+
+// WriteHeader begins the answer.
+func (t *timed) WriteHeader(code int) {
+	t.begin()
+	t.ResponseWriter.WriteHeader(code)
+}
+
+// Write writes a part of the answer.
+func (t *timed) Write(part []byte) (int, error) {
+	t.begin()
+	return t.ResponseWriter.Write(part)
+}
+
+func (t *timed) begin() {
+	if !t.begun {
+		t.begun = true
+		_ = http.NewResponseController(t.ResponseWriter).SetWriteDeadline(time.Now().Add(answerTimeout))
+	}
+}
