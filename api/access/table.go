@@ -39,6 +39,8 @@ func ofAccess() []Row {
 	return []Row{
 		{Operation: "whoAmI", Tasks: true, Itself: true},
 		{Operation: "canI", Tasks: true, Itself: true},
+		{Operation: "holdUnit", Tasks: true}, // for tasks alone, as the agent answers it
+		{Operation: "watchPeers", Tasks: true, Itself: true},
 		{Operation: "listRights"},
 		{Operation: "grantRight"},
 		{Operation: "revokeRight"},

@@ -44,7 +44,7 @@ func FuzzTasks(f *testing.F) {
 			t.Fatal(err)
 		}
 		self := tasksocket.Self{Namespace: "d", Task: "me", Attempt: 1, Node: "n1"}
-		r, err := http.NewRequestWithContext(tasksocket.With(t.Context(), tasksocket.Caller{Self: self, Client: c}), method, "http://escher/", strings.NewReader(body))
+		r, err := http.NewRequestWithContext(tasksocket.With(t.Context(), tasksocket.Caller{Self: self, Client: c, Hold: fine, Peers: fine}), method, "http://escher/", strings.NewReader(body))
 		if err != nil {
 			return // it cannot be sent
 		}

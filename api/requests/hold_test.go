@@ -78,10 +78,10 @@ func TestHoldParameters(t *testing.T) {
 	b := newBench(t)
 	for query, want := range map[string]string{
 		"name=a&limit=0s": `limit: "0s"`, "name=a&limit=11m": `limit: "11m"`, "name=a&limit=x": `limit: "x"`,
-		"name=": "name: is empty", "name=a&nam=b": `"nam" is unknown`,
+		"name=-": `name: "-"`, "name=a&nam=b": "nam: is no parameter", "": "name: ",
 	} {
 		code, text := b.raw("GET", "/v1/hold?"+query, "")
-		if code != 400 || !strings.Contains(text, strings.ReplaceAll(want, `"`, `\"`)) {
+		if code != 400 && code != 422 || !strings.Contains(text, strings.ReplaceAll(want, `"`, `\"`)) {
 			t.Errorf("%s: %d: %s", query, code, text)
 		}
 	}

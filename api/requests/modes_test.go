@@ -61,9 +61,10 @@ type asked struct{ path, body string }
 // itself has the permitted and the refused requests of each operation with SocketSelf.
 func itself() map[string]struct{ may, mayNot []asked } {
 	return map[string]struct{ may, mayNot []asked }{
-		"whoAmI":  {may: []asked{{"/v1/whoami", ""}}},
-		"canI":    {may: []asked{{"/v1/can-i?verb=read&kind=tasks&namespace=d", ""}}},
-		"getTask": {may: []asked{{"tasks/me", ""}}, mayNot: []asked{{"tasks/other", ""}, {"tasks/m", ""}}},
+		"whoAmI":     {may: []asked{{"/v1/whoami", ""}}},
+		"watchPeers": {may: []asked{{"/v1/peers", ""}}},
+		"canI":       {may: []asked{{"/v1/can-i?verb=read&kind=tasks&namespace=d", ""}}},
+		"getTask":    {may: []asked{{"tasks/me", ""}}, mayNot: []asked{{"tasks/other", ""}, {"tasks/m", ""}}},
 		"waitTasks": {
 			may:    []asked{{"wait?id=me&until=running", ""}},
 			mayNot: []asked{{"wait?id=other", ""}, {"wait?id=me&id=other", ""}, {"wait", ""}},
@@ -97,6 +98,7 @@ func whole() map[string]asked {
 		"listJobs": {"jobs", ""}, "getJob": {"jobs/j", ""}, "stopJob": {"jobs/j/stop", `{}`},
 		"listResources": {"resources", ""}, "listReservations": {"reservations", ""}, "listPolicies": {"policies", ""},
 		"reserve": {"reservations", `{"id":"new","bundles":[{"requests":{"cpu":"1"}}]}`}, "unreserve": {"reservations/r", ""},
+		"holdUnit": {"/v1/hold?name=theirs", ""},
 		"transact": {"transactions", `{"set":[{"name":"x","capacity":"1"}]}`},
 	}
 }
@@ -123,7 +125,7 @@ func TestModes(t *testing.T) {
 		}
 		if isWhole {
 			op.is(t, types.SocketNamespace, "d", one, true)
-			op.is(t, types.SocketNamespace, "e", one, false)
+			op.is(t, types.SocketNamespace, "e", one, strings.HasPrefix(one.path, "/"))
 			op.is(t, types.SocketSelf, "d", one, false)
 		}
 		if !op.Tasks {
@@ -176,7 +178,7 @@ func ask(t *testing.T, mode types.Socket, method string, a asked) (code int, tex
 	if err != nil {
 		t.Fatal(err)
 	}
-	caller := tasksocket.Caller{Self: tasksocket.Self{Namespace: "d", Task: "me", Attempt: 1, Node: "n1"}, Own: mode == types.SocketSelf, Client: c}
+	caller := tasksocket.Caller{Self: tasksocket.Self{Namespace: "d", Task: "me", Attempt: 1, Node: "n1"}, Own: mode == types.SocketSelf, Client: c, Hold: fine, Peers: fine}
 	ctx, cancel := context.WithCancel(tasksocket.With(t.Context(), caller))
 	if strings.Contains(a.path, "/watch") {
 		cancel() // a watch has no other end
@@ -189,6 +191,9 @@ func ask(t *testing.T, mode types.Socket, method string, a asked) (code int, tex
 	}
 	return w.Code, w.Body.String()
 }
+
+// fine answers as an agent does.
+func fine(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 
 // TestOwnRequests sends the requests that the agent answers itself.
 func TestOwnRequests(t *testing.T) {

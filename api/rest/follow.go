@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -44,6 +45,36 @@ func (s *service) follow() {
 			return nil, answer.ProblemOf(err)
 		}
 		return &huma.StreamResponse{Body: func(hctx huma.Context) { serveEvents(hctx, direct, in) }}, nil
+	})
+}
+
+// held is the input of holdUnit.
+type held struct {
+	Name  string `query:"name" required:"true" maxLength:"256" doc:"the resource"`
+	Limit string `query:"limit" maxLength:"32" doc:"how long to hold it at most, such as 30s; 10s if it is left out"`
+}
+
+// byAgent registers the operations that the agent of a task answers.
+func (s *service) byAgent() {
+	answeredByAgent[held](s, "/v1/hold", "holdUnit", "Hold a unit of an ephemeral resource of the node of the task, in turn with other tasks, until the request ends",
+		func(t *tasksocket.Caller) http.HandlerFunc { return t.Hold })
+	answeredByAgent[struct{}](s, "/v1/peers", "watchPeers", "Follow the running tasks of the job of the task, as server-sent events",
+		func(t *tasksocket.Caller) http.HandlerFunc { return t.Peers })
+}
+
+// answeredByAgent registers an operation with parameters I that the agent of a task answers.
+func answeredByAgent[I any](s *service, path, id, summary string, by func(*tasksocket.Caller) http.HandlerFunc) {
+	op := s.described(operation{http.MethodGet, path, id, summary, "follow"})
+	op.Responses["200"] = &huma.Response{Description: "server-sent events", Content: map[string]*huma.MediaType{events: {}}}
+	huma.Register(s.api, op, func(ctx context.Context, _ *I) (*huma.StreamResponse, error) {
+		t := access.From(ctx).Task
+		if t == nil {
+			return nil, answer.ProblemOf(types.Errorf(types.Precondition, "%s: only the socket of a task serves it: run the program in a task", id))
+		}
+		return &huma.StreamResponse{Body: func(hctx huma.Context) {
+			r, w := humago.Unwrap(hctx)
+			by(t)(w, r)
+		}}, nil
 	})
 }
 

@@ -58,7 +58,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 	}
 	s.api = humago.New(mux, conf)
 	s.alias()
-	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.history, s.changes, s.follow, s.keys, s.output, s.inside, s.images, s.administered, s.certificates, s.namespaces, s.secrets} {
+	for _, register := range []func(){s.access, s.cluster, s.tasks, s.jobs, s.resources, s.history, s.changes, s.follow, s.byAgent, s.keys, s.output, s.inside, s.images, s.administered, s.certificates, s.namespaces, s.secrets} {
 		register()
 	}
 	mux.HandleFunc("GET /docs", docsOf(s.api))

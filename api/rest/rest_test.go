@@ -292,6 +292,12 @@ func (w *world) complete() {
 	w.t.Helper()
 	w.want("GET", "/v1/requests", "")
 	w.asked["watch"], w.asked["watchKeys"], w.asked["openSecrets"] = true, true, true // TestWatch, remote.TestWatch, TestOpenSecrets
+	for _, path := range []string{"/v1/hold?name=x", "/v1/peers"} {                   // requests.TestOwnRequests asks by the socket of a task
+		if status, answer := w.ask("GET", path, ""); status != http.StatusPreconditionFailed {
+			w.t.Errorf("%s: %d %v", path, status, answer)
+		}
+	}
+	w.asked["holdUnit"], w.asked["watchPeers"] = true, true
 	for at, item := range w.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
 			if op != nil && !w.asked[op.OperationID] {

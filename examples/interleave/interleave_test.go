@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/escher-sched/escher/api/requests"
+	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
@@ -36,9 +37,10 @@ func newNode(t *testing.T) *node {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	bounds, done := tasksocket.NewBounds(), make(chan struct{})
+	api := rest.ForTasks(rest.Config{Store: n.store, Now: time.Now})
 	for i := range n.sockets {
 		dir := filepath.Join(t.TempDir(), "s")
-		s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: client, Bounds: bounds, Self: tasksocket.Self{Namespace: "d", Task: fmt.Sprint("t", i), Attempt: 1, Node: "n1"}})
+		s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: client, Bounds: bounds, API: api, Self: tasksocket.Self{Namespace: "d", Task: fmt.Sprint("t", i), Attempt: 1, Node: "n1"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/api/requests"
+	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/memstore"
 	"github.com/escher-sched/escher/e2e/bench/rig"
@@ -45,12 +46,12 @@ func holds(ctx context.Context, cfg rig.Config, tasks int) (found rig.Figures, e
 		ctx, stop := context.WithCancel(ctx)
 		var served, asking errgroup.Group
 		defer func() { stop(); _ = served.Wait() }() // they end with ctx
-		bounds := tasksocket.NewBounds()
+		bounds, api := tasksocket.NewBounds(), rest.ForTasks(rest.Config{Store: client.Store(), Now: time.Now})
 		each := cfg.Tasks / tasks
 		begin := time.Now()
 		for i := range tasks {
 			dir := filepath.Join(dir, strconv.Itoa(i))
-			s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: client, Bounds: bounds, Self: tasksocket.Self{Namespace: rig.Namespace, Task: "t", Node: "n1"}})
+			s, err := tasksocket.Listen(tasksocket.Config{Dir: dir, Client: client, Bounds: bounds, API: api, Self: tasksocket.Self{Namespace: rig.Namespace, Task: "t", Node: "n1"}})
 			if err != nil {
 				return err
 			}

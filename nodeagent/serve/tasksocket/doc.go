@@ -1,7 +1,7 @@
 // Package tasksocket is the API for a task inside its container: a Unix socket, one for each attempt.
-// It serves the operations of the HTTP API that a task may use, which the program injects, and two
-// requests that the agent answers itself: hold and peers. Its own part are the bounds: a task must not
-// exhaust the agent that it shares with others. docs/task-api.md describes it.
+// It serves the operations of the HTTP API that a task may use: the program injects them. Its own part
+// are the bounds, as a task must not exhaust the agent that it shares with others, and what only the agent
+// can answer: hold and peers. docs/task-api.md describes it.
 package tasksocket
 
 import "github.com/escher-sched/escher/types"

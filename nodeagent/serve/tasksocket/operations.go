@@ -23,6 +23,9 @@ type Caller struct {
 	User string
 	// Client is the client of its namespace that all tasks of the node share.
 	Client *controlplane.Client
+	// Hold and Peers serve the requests that its agent answers: a unit of a resource in turn, and the
+	// running tasks of its job.
+	Hold, Peers http.HandlerFunc
 }
 
 // caller is the key of the caller in a context.
@@ -37,26 +40,6 @@ func CallerOf(ctx context.Context) (Caller, bool) {
 // With returns a context of a request by a task.
 func With(ctx context.Context, c Caller) context.Context { return context.WithValue(ctx, caller{}, c) }
 
-// routes returns the requests that the agent answers itself, by their patterns. The API answers all
-// others.
-func (s *Server) routes() map[string]http.HandlerFunc {
-	return map[string]http.HandlerFunc{"GET /v1/hold": s.hold, "GET /v1/peers": s.peers}
-}
-
-// handler serves all requests.
-func (s *Server) handler() http.Handler {
-	mux := http.NewServeMux()
-	for pattern, serve := range s.routes() {
-		mux.HandleFunc(pattern, serve)
-	}
-	if s.cfg.API == nil {
-		mux.HandleFunc("/", answer.Missing("docs/task-api.md"))
-	} else {
-		mux.HandleFunc("/", s.operation)
-	}
-	return s.limited(mux)
-}
-
 // operation passes a request on to the API, within the bounds of the agent.
 func (s *Server) operation(w http.ResponseWriter, r *http.Request) {
 	release, err := s.use(w, r)
@@ -65,7 +48,7 @@ func (s *Server) operation(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	c := Caller{Self: s.cfg.Self, Own: s.cfg.Mode == types.SocketSelf, Client: s.cfg.Client}
+	c := Caller{Self: s.cfg.Self, Own: s.cfg.Mode == types.SocketSelf, Client: s.cfg.Client, Hold: s.hold, Peers: s.peers}
 	if c.User, err = s.userOf(r.Context()); err != nil {
 		answer.Fail(w, r, s.cfg.Log, err)
 		return

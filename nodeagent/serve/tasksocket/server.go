@@ -35,7 +35,7 @@ type Config struct {
 	// until ctx is done or tell returns an error. nil means that the task has no peers.
 	Peers func(ctx context.Context, tell func([]peers.Peer) error) error
 	// API serves the operations of the HTTP API to the caller in the context of a request: see
-	// CallerOf. nil means that the socket serves none.
+	// CallerOf. nil means that there are none.
 	API http.Handler
 	// Bounds are shared by all sockets of the agent; nil means not shared.
 	Bounds *Bounds
@@ -65,6 +65,9 @@ func Listen(cfg Config) (*Server, error) {
 	if cfg.Budget == nil {
 		cfg.Budget = builtIn
 	}
+	if cfg.API == nil {
+		cfg.API = answer.Missing("docs/task-api.md")
+	}
 	if cfg.Bounds == nil {
 		cfg.Bounds = NewBounds()
 	}
@@ -87,7 +90,7 @@ func Listen(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, listener: cfg.Bounds.bound(l), watches: make(chan struct{}, maxWatches)}
 	s.share, s.leave = cfg.Bounds.join(cfg.Client.Namespace())
 	s.http = &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: s.limited(http.HandlerFunc(s.operation)), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: log.New(io.Discard, "", 0), // what a task does wrong is reported to the task
 	}
 	return s, nil
