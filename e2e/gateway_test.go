@@ -52,6 +52,11 @@ func TestGateway(t *testing.T) {
 	if out := m.must("resources"); !strings.Contains(out, "found") {
 		t.Errorf("a task has set nothing:\n%s", out)
 	}
+	gang := m.must("run", "-d", "--request", "node/a=1", image, "--", "escher", "run", "-d", "--gang", "2", "--name", "pair", "--cpu", "10m", "--", "program", "work", "1ms")
+	m.must("wait", gang)
+	if out := m.must("jobs"); !strings.Contains(out, "pair") {
+		t.Errorf("a task has launched no gang:\n%s", out)
+	}
 	at := make(map[string]string)
 	for _, id := range work {
 		at[m.task(id).Node] = id

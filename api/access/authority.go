@@ -273,6 +273,9 @@ func (a *Authority) check(id Identity, needs []rights.Need, ns string) error {
 
 // denied says which right is missing.
 func denied(id Identity, n rights.Need, ns string) error {
+	if t := id.Task; t != nil {
+		return types.Errorf(types.Denied, "%s: a task may not %s there: it has rights in its own namespace alone, %s: ask a server, with a token", id.Subject, n, t.Namespace)
+	}
 	where := "in the cluster"
 	if ns != "" {
 		where = "in namespace " + ns

@@ -12,7 +12,7 @@ import (
 // OfTask returns the identity of a task that sends a request by its socket. Its rights are in its namespace
 // alone, and no administrator gives them.
 func OfTask(c tasksocket.Caller) Identity {
-	return Identity{Subject: "task:" + c.Task, Task: &c}
+	return Identity{Subject: "task:" + c.Namespace + "/" + c.Task, Task: &c}
 }
 
 // ofTasks reports whether tasks have a right in their namespace.
