@@ -111,6 +111,10 @@ func TestRequired(t *testing.T) {
 	if again := required(n, got); len(again) != 3 {
 		t.Errorf("again: %v", again)
 	}
+	claims := []Policy{Use{Name: "org:a", Required: true}, Use{Name: "org:b", Required: true}, Use{Name: "own", Required: true}}
+	if got := required(n, claims); len(got) != 4 || got[0] != claims[0] || got[1] != (Use{Name: "org:b"}) || got[2] != (Use{Name: "own"}) || claims[1] == got[1] {
+		t.Errorf("a use claims to be required: %v, of %v", got, claims)
+	}
 	if got := required(new(types.Namespace), nil); len(got) != 0 {
 		t.Errorf("without settings: %v", got)
 	}

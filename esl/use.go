@@ -166,8 +166,15 @@ type perUser interface {
 }
 
 // required returns policies with a Use of each that the settings of the namespace require, unless they have one.
+// A Use that says of itself that it is required, and is not, is as any other.
 func required(n *types.Namespace, policies []Policy) []Policy {
-	out := policies[:len(policies):len(policies)]
+	out := slices.Clone(policies)
+	for i, p := range out {
+		if u, ok := p.(Use); ok && u.Required {
+			u.Required = slices.ContainsFunc(n.Policies, func(p types.NamespacePolicy) bool { return p.Required && p.Name == u.Name })
+			out[i] = u
+		}
+	}
 	for _, p := range n.Policies {
 		if p.Required && !uses(policies, p.Name) {
 			out = append(out, Use{Name: p.Name, Required: true})

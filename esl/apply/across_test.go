@@ -55,7 +55,9 @@ func TestRequiredPolicyIsNoDifference(t *testing.T) {
 			want(t, w.apply(file, apply.Options{}), apply.Unchanged)
 			w.blocked(strings.Replace(file, "image: a", "image: b", 1), apply.Options{}, types.Precondition, "(spec.image: a → b)")
 			if name == "no policy" {
-				want(t, w.apply(file+"policies: [{name: use, with: {name: \"org:fast\"}}]\n", apply.Options{}), apply.Unchanged)
+				for _, with := range []string{`name: "org:fast"`, `name: "org:fast", required: true`} {
+					want(t, w.apply(file+"policies: [{name: use, with: {"+with+"}}]\n", apply.Options{}), apply.Unchanged)
+				}
 			}
 			w.joins()
 			want(t, w.apply(file, apply.Options{}), apply.Unchanged)

@@ -275,6 +275,14 @@ func (d *decider) otherPolicies(t there, wanted []types.Policy) []string {
 // esl.Client.Required.
 func withAdded(wanted, others []types.Policy) []types.Policy {
 	out := slices.Clone(wanted)
+	for i, w := range out {
+		if use, ok := esl.UseOf(w); ok && use.Required { // only settings say so
+			use.Required = false
+			if stored, err := esl.Stored(use); err == nil {
+				out[i] = stored
+			}
+		}
+	}
 	for _, p := range others {
 		added, ok := esl.UseOf(p)
 		if !ok || !added.Required {
