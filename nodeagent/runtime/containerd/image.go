@@ -33,24 +33,37 @@ func parse(ref string) (reference.Named, error) {
 	return named, nil
 }
 
-// image returns the image of a reference, ready to run. It pulls an image that is not on this
-// machine. NotFound: no registry has it. Invalid: ref is not a reference.
-func (r *Runtime) image(ctx context.Context, ref string) (client.Image, error) {
+// image returns the image of a reference for by, ready to run. It pulls an image that is not on this
+// machine, or that by may not use without its registry. NotFound: no registry has it, or grants access to
+// it. Invalid: ref is not a reference.
+func (r *Runtime) image(ctx context.Context, ref string, by user) (client.Image, error) {
 	named, err := parse(ref)
 	if err != nil {
 		return nil, err
 	}
-	img, err := r.here(ctx, named)
-	if err == nil {
-		return img, nil
-	}
-	if !errdefs.IsNotFound(err) {
+	found, err := r.here(ctx, named)
+	if err != nil {
 		return nil, classify(err, "find image %s", named)
+	}
+	for _, record := range found {
+		if !isPrivate(record) {
+			return client.NewImage(r.client, record), nil
+		}
 	}
 	if strings.HasPrefix(named.String(), localRegistry) {
 		return nil, notLoaded(named.String())
 	}
-	return r.pull(ctx, named.String())
+	login, err := by.loginOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := puller{by.namespace, login}
+	for _, record := range found {
+		if r.mayUse(record, p) {
+			return client.NewImage(r.client, record), nil
+		}
+	}
+	return r.pull(ctx, named.String(), p)
 }
 
 // notLoaded returns the error for a missing image of localRegistry, which cannot be pulled.
@@ -59,28 +72,28 @@ func notLoaded(name string) error {
 		name, localRegistry, action.LoadImage.Of())
 }
 
-// here returns an image of this machine. An image referenced by digest may have any name here, and
-// a pull by that digest could only fail.
-func (r *Runtime) here(ctx context.Context, named reference.Named) (client.Image, error) {
+// here returns the image of this machine that a reference names; none if there is none. The same image
+// under other names follows if it is private, or if the reference has a digest: a pull by that digest
+// could only fail.
+func (r *Runtime) here(ctx context.Context, named reference.Named) ([]images.Image, error) {
 	record, err := r.client.ImageService().Get(ctx, named.String())
-	if canonical, ok := named.(reference.Canonical); ok && errdefs.IsNotFound(err) {
-		record, err = r.byDigest(ctx, canonical.Digest())
-	}
-	if err != nil {
+	canonical, isCanonical := named.(reference.Canonical)
+	switch {
+	case errdefs.IsNotFound(err) && isCanonical:
+		return r.byDigest(ctx, canonical.Digest())
+	case errdefs.IsNotFound(err):
+		return nil, nil
+	case err != nil:
 		return nil, err
+	case !isPrivate(record):
+		return []images.Image{record}, nil
 	}
-	return client.NewImage(r.client, record), nil
+	found, err := r.byDigest(ctx, record.Target.Digest)
+	return append([]images.Image{record}, found...), err
 }
 
-func (r *Runtime) byDigest(ctx context.Context, d digest.Digest) (images.Image, error) {
-	found, err := r.client.ImageService().List(ctx, fmt.Sprintf("target.digest==%q", d))
-	if err != nil {
-		return images.Image{}, err
-	}
-	if len(found) == 0 {
-		return images.Image{}, errdefs.ErrNotFound
-	}
-	return found[0], nil
+func (r *Runtime) byDigest(ctx context.Context, d digest.Digest) ([]images.Image, error) {
+	return r.client.ImageService().List(ctx, fmt.Sprintf("target.digest==%q", d))
 }
 
 // pinned returns the name of an image with its digest.
@@ -93,14 +106,18 @@ func pinned(name string, d digest.Digest) string {
 }
 
 // pin also stores an image under its digest, so that an attempt bound to it runs again here after
-// its tag has moved.
+// its tag has moved. There, a private image has the namespaces of all pulls.
 func (r *Runtime) pin(ctx context.Context, img images.Image) error {
 	name := pinned(img.Name, img.Target.Digest)
 	if name == img.Name {
 		return nil
 	}
-	_, err := r.client.ImageService().Create(ctx, images.Image{Name: name, Target: img.Target})
-	if err != nil && !errdefs.IsAlreadyExists(err) {
+	labels := privateLabels(img)
+	_, err := r.client.ImageService().Create(ctx, images.Image{Name: name, Target: img.Target, Labels: labels})
+	if errdefs.IsAlreadyExists(err) {
+		err = r.addPullers(ctx, name, labels)
+	}
+	if err != nil {
 		return classify(err, "keep image %s by its digest", img.Name)
 	}
 	return nil
