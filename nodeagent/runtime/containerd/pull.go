@@ -13,7 +13,6 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/escher-sched/escher/nodeagent"
-	"github.com/escher-sched/escher/nodeagent/runtime/registry"
 )
 
 const (
@@ -123,7 +122,6 @@ func (r *Runtime) joinPull(ctx context.Context, ref string, by puller) *pulling 
 	p.under[key] = one
 	go func() {
 		one.img, one.err = r.fetch(quiet(ctx), one)
-		one.err = registry.Hide(one.err, by.login)
 		one.progress.stop()
 		p.mu.Lock()
 		p.drop(one)

@@ -107,24 +107,25 @@ func pullError(err error, ref string, p puller) error {
 		err = answer
 	}
 	status, failed := errors.AsType[remoteerrors.ErrUnexpectedStatus](err)
+	said := registry.Hide(err, p.login)
 	switch {
 	case isOtherPlatform(err):
-		return otherPlatform(err, ref)
+		return otherPlatform(said, ref)
 	case isRefused(err):
-		return refusedPull(err, ref, p)
+		return refusedPull(said, ref, p)
 	case answered && errdefs.IsNotFound(err):
 		return types.Errorf(types.NotFound, "pull image %s: the registry does not have it; check its name and tag; an image of your own needs no registry: %s", ref, action.LoadImage.Of())
 	case errdefs.IsNotImplemented(err):
-		return types.Errorf(types.Invalid, "pull image %s: %w; rebuild it with a current tool", ref, err)
+		return types.Errorf(types.Invalid, "pull image %s: %w; rebuild it with a current tool", ref, said)
 	case isDamaged(err):
-		return types.Errorf(types.Unavailable, "pull image %s: what the registry sent is not what its digest says: %w", ref, err)
+		return types.Errorf(types.Unavailable, "pull image %s: what the registry sent is not what its digest says: %w", ref, said)
 	case failed:
-		return types.Errorf(types.Unavailable, "pull image %s: the registry answered %s to %s %s", ref, status.Status, status.RequestMethod, status.RequestURL)
+		return types.Errorf(types.Unavailable, "pull image %s: the registry answered %d %s to %s %s", ref, status.StatusCode, http.StatusText(status.StatusCode), status.RequestMethod, status.RequestURL)
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return types.Errorf(types.Unavailable, "pull image %s: this node does not reach the registry: %w; check its network and proxy, or bring the image there: %s", ref, err, action.LoadImage.Of())
+		return types.Errorf(types.Unavailable, "pull image %s: this node does not reach the registry: %w; check its network and proxy, or bring the image there: %s", ref, said, action.LoadImage.Of())
 	}
-	return types.Errorf(types.Unavailable, "pull image %s: %w", ref, err)
+	return types.Errorf(types.Unavailable, "pull image %s: %w", ref, said)
 }
 
 // refusedPull is the error about a registry that denies access. Registries also answer this for missing

@@ -84,15 +84,17 @@ func (g guard) refuse(req *http.Request, why string) error {
 	return types.Errorf(types.NotFound, "registry %s %s %s, which must not get the password of secret %s: give the registry TLS, or ask its owner", g.login.Registry, why, types.Cut(req.URL.Host, types.MaxName), g.login.Secret)
 }
 
-// Hide returns an error whose text lacks the password of a login: registries choose parts of such texts.
+// Hide returns an error without its text if that has the password of a login: registries choose parts of
+// such texts.
 func Hide(err error, login secrets.Login) error {
 	if err == nil || login.Password == "" {
 		return err
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte(login.Username + ":" + login.Password))
-	text := strings.NewReplacer(login.Password, "…", url.QueryEscape(login.Password), "…", basic, "…").Replace(err.Error())
-	if text == err.Error() {
-		return err
+	for _, form := range []string{login.Password, url.QueryEscape(login.Password), basic} {
+		if strings.Contains(err.Error(), form) {
+			return types.Errorf(types.ClassOf(err), "its answer has the password of secret %s, and is left out", login.Secret)
+		}
 	}
-	return types.Errorf(types.ClassOf(err), "%s", text)
+	return err
 }
