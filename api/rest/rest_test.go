@@ -291,7 +291,7 @@ func TestOperations(t *testing.T) {
 func (w *world) complete() {
 	w.t.Helper()
 	w.want("GET", "/v1/requests", "")
-	w.asked["watch"], w.asked["watchKeys"], w.asked["openSecrets"] = true, true, true // TestWatch, remote.TestWatch, TestOpenSecrets
+	w.asked["watch"], w.asked["watchKeys"], w.asked["openSecrets"], w.asked["openLogin"] = true, true, true, true // TestWatch, remote.TestWatch, TestOpenSecrets, TestOpenLogin
 	for at, item := range w.api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
 			if op != nil && !w.asked[op.OperationID] {

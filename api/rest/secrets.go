@@ -11,6 +11,7 @@ import (
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/controlplane"
+	given "github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
@@ -90,14 +91,36 @@ func (s *service) secrets() {
 		})
 	post(s, operation{http.MethodPost, "/v1/nodes/{node}/secrets", "openSecrets", "Open the secrets of an attempt that is bound to a node, for the agent of the node", tag},
 		func(ctx context.Context, in *NodeBody, b bound) (out opened, err error) {
-			if by := access.From(ctx); by.Subject != types.NodeSubject+":"+in.Node {
-				return out, types.Errorf(types.Denied, "open secrets: %s is not the agent of node %s: no right gives values of secrets", by.Subject, types.Cut(in.Node, types.MaxName))
+			if err := onlyAgent(ctx, in.Node); err != nil {
+				return out, err
 			}
 			out.Secrets, err = stored.For(ctx, in.Node, b.Namespace, b.Task, b.Attempt)
-			if types.IsName(b.Namespace) && types.IsName(b.Task) {
-				object := strings.TrimPrefix(controlplane.BindingKey(in.Node, b.Namespace, b.Task, b.Attempt), controlplane.Root)
-				noteObject(ctx, b.Namespace, strings.Join(append([]string{object}, slices.Sorted(maps.Keys(out.Secrets))...), " "))
-			}
+			noteOpened(ctx, in.Node, b, slices.Sorted(maps.Keys(out.Secrets))...)
 			return out, err
 		})
+	post(s, operation{http.MethodPost, "/v1/nodes/{node}/secrets/registry", "openLogin", "Open the user and password of a namespace for the registry of an attempt's image, for the agent of its node", tag},
+		func(ctx context.Context, in *NodeBody, b bound) (out given.Login, err error) {
+			if err := onlyAgent(ctx, in.Node); err != nil {
+				return out, err
+			}
+			out, err = stored.Login(ctx, in.Node, b.Namespace, b.Task, b.Attempt)
+			noteOpened(ctx, in.Node, b, out.Secret)
+			return out, err
+		})
+}
+
+// onlyAgent refuses all callers but the agent of a node: Denied.
+func onlyAgent(ctx context.Context, node string) error {
+	if by := access.From(ctx); by.Subject != types.NodeSubject+":"+node {
+		return types.Errorf(types.Denied, "open secrets: %s is not the agent of node %s: no right gives values of secrets", by.Subject, types.Cut(node, types.MaxName))
+	}
+	return nil
+}
+
+// noteOpened records which secrets an agent got for an attempt.
+func noteOpened(ctx context.Context, node string, b bound, names ...string) {
+	if types.IsName(b.Namespace) && types.IsName(b.Task) {
+		object := strings.TrimPrefix(controlplane.BindingKey(node, b.Namespace, b.Task, b.Attempt), controlplane.Root)
+		noteObject(ctx, b.Namespace, strings.TrimSpace(strings.Join(append([]string{object}, names...), " ")))
+	}
 }
