@@ -3,8 +3,6 @@ package secrets
 import (
 	"context"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/nodeagent/secrets"
@@ -40,14 +38,9 @@ func (s Service) Login(ctx context.Context, node, ns, task string, attempt int) 
 	if err != nil {
 		return secrets.Login{}, err
 	}
-	user, password := string(values[secrets.Username]), string(values[secrets.Password])
-	if !isText(user) || !isText(password) || strings.Contains(user, ":") {
-		return secrets.Login{}, types.Errorf(types.Invalid, "secret %s: has no %s and %s for a registry: set it with escher secret set --registry %s --username USER -n %s", name, secrets.Username, secrets.Password, registry, ns)
+	user, password := string(values[secrets.Username]), strings.TrimRight(string(values[secrets.Password]), "\r\n")
+	if err := secrets.CheckLogin(user, password); err != nil {
+		return secrets.Login{}, types.Errorf(types.Invalid, "secret %s: %w: set it with escher secret set --registry %s --username USER -n %s", name, err, registry, ns)
 	}
 	return secrets.Login{Secret: name, Registry: registry, Username: user, Password: password, Created: kv.CreateRevision, Revision: kv.ModRevision}, nil
-}
-
-// isText reports whether a registry can take a value as a user or a password.
-func isText(value string) bool {
-	return value != "" && utf8.ValidString(value) && !strings.ContainsFunc(value, unicode.IsControl)
 }

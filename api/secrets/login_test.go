@@ -26,7 +26,7 @@ func TestLogin(t *testing.T) {
 		return fmt.Sprintf("%s %s %s %s", l.Secret, l.Registry, l.Username, l.Password)
 	}
 	w.set("lab", "registry-ghcr.io", map[string]string{"username": "ann", "password": "sesame"})
-	w.set("lab", "registry-reg.lan_5000", map[string]string{"username": "bob", "password": "open"})
+	w.set("lab", "registry-reg.lan_5000", map[string]string{"username": "bob", "password": "open\n"})
 	w.set("lab", "registry-docker.io", map[string]string{"username": "hub", "password": "p", "more": "x"})
 	w.set("web", "registry-quay.io", map[string]string{"username": "of web", "password": "of web"})
 	for image, want := range map[string]string{
@@ -88,19 +88,16 @@ func TestLoginRefuses(t *testing.T) {
 		"another key":   {func(w *world) { w.Keys = keysOf(w.t, "b") }, "n1", 2, types.Precondition, "none of this server"},
 		"no password": {func(w *world) {
 			w.set("lab", "registry-ghcr.io", map[string]string{"username": "ann"})
-		}, "n1", 2, types.Invalid, "has no username and password for a registry: set it with escher secret set --registry ghcr.io --username USER -n lab"},
+		}, "n1", 2, types.Invalid, "password: is missing, or is no text: give that of the registry: set it with escher secret set --registry ghcr.io --username USER -n lab"},
 		"no user": {func(w *world) {
 			w.set("lab", "registry-ghcr.io", map[string]string{"password": "sesame"})
-		}, "n1", 2, types.Invalid, "has no username"},
-		"a line break": {func(w *world) {
-			w.set("lab", "registry-ghcr.io", map[string]string{"username": "ann", "password": "sesame\n"})
-		}, "n1", 2, types.Invalid, "has no username"},
+		}, "n1", 2, types.Invalid, "username: is missing"},
 		"no text": {func(w *world) {
 			w.set("lab", "registry-ghcr.io", map[string]string{"username": "ann", "password": "sesame\xff"})
-		}, "n1", 2, types.Invalid, "has no username"},
+		}, "n1", 2, types.Invalid, "password: is missing, or is no text"},
 		"a user with a colon": {func(w *world) {
 			w.set("lab", "registry-ghcr.io", map[string]string{"username": "ann:x", "password": "sesame"})
-		}, "n1", 2, types.Invalid, "has no username"},
+		}, "n1", 2, types.Invalid, "username: has a colon"},
 		"a secret of another registry": {func(w *world) { // a writer of etcd sends the password elsewhere
 			kv, err := controlplane.Get(w.t.Context(), w.Store, controlplane.SecretKey("lab", "registry-ghcr.io"))
 			var s types.Secret

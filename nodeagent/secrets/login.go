@@ -2,6 +2,8 @@ package secrets
 
 import (
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/distribution/reference"
 
@@ -73,4 +75,17 @@ func LoginName(registry string) (string, error) {
 		return "", types.Errorf(types.Invalid, "registry: %s has no name for its secret: %w", types.Cut(registry, types.MaxName), err)
 	}
 	return name, nil
+}
+
+// CheckLogin returns an error if no registry takes a user and a password. It quotes neither.
+func CheckLogin(user, password string) error {
+	for field, text := range map[string]string{Username: user, Password: password} {
+		if text == "" || !utf8.ValidString(text) {
+			return types.Errorf(types.Invalid, "%s: is missing, or is no text: give that of the registry", field)
+		}
+	}
+	if strings.Contains(user, ":") || strings.ContainsFunc(user, unicode.IsControl) {
+		return types.Errorf(types.Invalid, "%s: has a colon or a line break: give that of the registry", Username)
+	}
+	return nil
 }

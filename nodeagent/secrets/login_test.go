@@ -77,3 +77,21 @@ func TestLoginHidesThePassword(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckLogin refuses users and passwords that no registry takes, and quotes none.
+func TestCheckLogin(t *testing.T) {
+	for _, c := range []struct{ user, password, says string }{
+		{"ann", "sesame", ""},
+		{"_json_key", "{\n\"key\": 1\n}", ""},
+		{"", "sesame", "username: is missing"},
+		{"ann", "", "password: is missing"},
+		{"ann", "sesame\xff", "password: is missing, or is no text"},
+		{"ann:x", "sesame", "username: has a colon"},
+		{"ann\n", "sesame", "username: has a colon or a line break"},
+	} {
+		err := CheckLogin(c.user, c.password)
+		if (err == nil) != (c.says == "") || err != nil && (!types.Is(err, types.Invalid) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "sesame")) {
+			t.Errorf("%q: %v, want %q", c.user, err, c.says)
+		}
+	}
+}
