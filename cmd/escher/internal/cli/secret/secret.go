@@ -73,7 +73,7 @@ func connect(f *cmdutil.Factory) (*client.Client, error) {
 func newSet(f *cmdutil.Factory) *cobra.Command {
 	stdin, registry, user := "", "", ""
 	cmd := &cobra.Command{
-		Use:   "set [NAME KEY=VALUE|KEY=@FILE...]",
+		Use:   "set [SECRET KEY=VALUE|KEY=@FILE...]",
 		Short: "Set the values of a secret",
 		Long: `Sets the values of a secret, in place of all values that it had. Give a value by a file or
 by the input: other users of this machine can see the arguments of a command. Files and
@@ -89,7 +89,7 @@ With --registry, the input has the password of a user of a registry. The tasks o
 namespace pull the images of that registry with it. The name of the secret follows from
 the host: registry-ghcr.io.
 
-  escher secret set --registry ghcr.io --username ann < ghcr.token`,
+  cat ghcr.token | escher secret set --registry ghcr.io --username ann`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("registry") {
 				return cmdutil.Exactly()(cmd, args)
@@ -97,7 +97,7 @@ the host: registry-ghcr.io.
 			if user != "" {
 				return types.Errorf(types.Invalid, "username: is given without --registry: give both, or username=%s as a value", types.Cut(user, types.MaxName))
 			}
-			return cmdutil.AtLeastOne("NAME")(cmd, args)
+			return cmdutil.AtLeastOne("SECRET")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			var name string
@@ -264,14 +264,29 @@ func list(ctx context.Context, f *cmdutil.Factory, c *client.Client) ([]row, err
 	return rows, err
 }
 
+// Names returns the names of the secrets of the namespace, for completion: none if they cannot be listed.
+func Names(ctx context.Context, f *cmdutil.Factory) []string {
+	c, err := connect(f)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	all, _ := list(ctx, f, c) // no errors while typing
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.Name
+	}
+	return names
+}
+
 func newRm(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:   "rm NAME...",
+		Use:   "rm SECRET...",
 		Short: "Remove secrets",
 		Long: `Removes secrets. Running tasks keep the values that they have; tasks that start later fail.
 
   escher secret rm db`,
-		Args: cmdutil.AtLeastOne("NAME"),
+		Args: cmdutil.AtLeastOne("SECRET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := connect(f)
 			if err != nil {
