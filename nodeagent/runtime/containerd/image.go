@@ -2,7 +2,6 @@ package containerd
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/containerd/containerd/v2/client"
@@ -13,7 +12,10 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/private"
 	"github.com/escher-sched/escher/nodeagent/runtime/image"
+	"github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -33,6 +35,28 @@ func parse(ref string) (reference.Named, error) {
 	return named, nil
 }
 
+// user is the task that needs an image. The zero value is the node.
+type user struct {
+	namespace string
+	// login returns the login of the namespace; nil means none.
+	login func(context.Context) (secrets.Login, error)
+}
+
+func userOf(c nodeagent.Container) user { return user{c.Attempt.Namespace, c.Login} }
+
+// loginOf returns the login for the image.
+func (u user) loginOf(ctx context.Context) (secrets.Login, error) {
+	if u.login == nil {
+		return secrets.Login{}, nil
+	}
+	return u.login(ctx)
+}
+
+// images returns the images of this machine.
+func (r *Runtime) images() private.Store {
+	return private.Store{Cluster: r.conf.Cluster, Images: r.client.ImageService(), Content: r.client.ContentStore()}
+}
+
 // image returns the image of a reference for by, ready to run. It pulls an image that is not on this
 // machine, or that by may not use without its registry. NotFound: no registry has it, or grants access to
 // it. Invalid: ref is not a reference.
@@ -46,7 +70,7 @@ func (r *Runtime) image(ctx context.Context, ref string, by user) (client.Image,
 		return nil, classify(err, "find image %s", named)
 	}
 	for _, record := range found {
-		if !isPrivate(record) {
+		if !private.Is(record) {
 			return client.NewImage(r.client, record), nil
 		}
 	}
@@ -57,9 +81,9 @@ func (r *Runtime) image(ctx context.Context, ref string, by user) (client.Image,
 	if err != nil {
 		return nil, err
 	}
-	p := puller{by.namespace, login}
+	p := private.Puller{Namespace: by.namespace, Login: login}
 	for _, record := range found {
-		if r.mayUse(record, p) {
+		if r.images().MayUse(record, p) {
 			return client.NewImage(r.client, record), nil
 		}
 	}
@@ -80,20 +104,16 @@ func (r *Runtime) here(ctx context.Context, named reference.Named) ([]images.Ima
 	canonical, isCanonical := named.(reference.Canonical)
 	switch {
 	case errdefs.IsNotFound(err) && isCanonical:
-		return r.byDigest(ctx, canonical.Digest())
+		return r.images().ByDigest(ctx, canonical.Digest())
 	case errdefs.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case !isPrivate(record):
+	case !private.Is(record):
 		return []images.Image{record}, nil
 	}
-	found, err := r.byDigest(ctx, record.Target.Digest)
+	found, err := r.images().ByDigest(ctx, record.Target.Digest)
 	return append([]images.Image{record}, found...), err
-}
-
-func (r *Runtime) byDigest(ctx context.Context, d digest.Digest) ([]images.Image, error) {
-	return r.client.ImageService().List(ctx, fmt.Sprintf("target.digest==%q", d))
 }
 
 // pinned returns the name of an image with its digest.
@@ -112,10 +132,10 @@ func (r *Runtime) pin(ctx context.Context, img images.Image) error {
 	if name == img.Name {
 		return nil
 	}
-	labels := privateLabels(img)
+	labels := private.Labels(img)
 	_, err := r.client.ImageService().Create(ctx, images.Image{Name: name, Target: img.Target, Labels: labels})
 	if errdefs.IsAlreadyExists(err) {
-		err = r.addPullers(ctx, name, labels)
+		err = r.images().Add(ctx, name, labels)
 	}
 	if err != nil {
 		return classify(err, "keep image %s by its digest", img.Name)

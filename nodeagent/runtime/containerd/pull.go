@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/private"
 )
 
 const (
@@ -37,7 +38,7 @@ type pullKey struct {
 // pulling is one pull, shared by all callers that want the image. It lasts while one of them waits.
 type pulling struct {
 	name     string
-	by       puller
+	by       private.Puller
 	since    time.Time
 	cancel   context.CancelCauseFunc
 	progress *progress
@@ -50,7 +51,7 @@ type pulling struct {
 }
 
 func (p *pulling) key() pullKey {
-	return pullKey{p.name, p.by.namespace, p.by.login.Secret, p.by.login.Revision}
+	return pullKey{p.name, p.by.Namespace, p.by.Login.Secret, p.by.Login.Revision}
 }
 
 // Pull implements nodeagent.Images. It pulls for all namespaces, and so with the node's credentials alone.
@@ -63,7 +64,7 @@ func (r *Runtime) Pull(ctx context.Context, ref string) (nodeagent.Image, error)
 	if strings.HasPrefix(named.String(), localRegistry) {
 		img, err = r.image(ctx, ref, user{})
 	} else {
-		img, err = r.pull(ctx, named.String(), puller{})
+		img, err = r.pull(ctx, named.String(), private.Puller{})
 	}
 	if err != nil {
 		return nodeagent.Image{}, err
@@ -87,9 +88,9 @@ func (r *Runtime) Pulling() []nodeagent.Pulling {
 }
 
 // pull pulls an image, or waits for a pull under way.
-func (r *Runtime) pull(ctx context.Context, ref string, by puller) (client.Image, error) {
-	if by.login.Secret == "" {
-		by.namespace = "" // Namespaces without a login share a pull.
+func (r *Runtime) pull(ctx context.Context, ref string, by private.Puller) (client.Image, error) {
+	if by.Login.Secret == "" {
+		by.Namespace = "" // Namespaces without a login share a pull.
 	}
 	one := r.joinPull(ctx, ref, by)
 	defer r.leavePull(one)
@@ -101,7 +102,7 @@ func (r *Runtime) pull(ctx context.Context, ref string, by puller) (client.Image
 	}
 }
 
-func (r *Runtime) joinPull(ctx context.Context, ref string, by puller) *pulling {
+func (r *Runtime) joinPull(ctx context.Context, ref string, by private.Puller) *pulling {
 	p := r.conf.Pulls
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,10 +158,10 @@ func (r *Runtime) fetch(ctx context.Context, one *pulling) (client.Image, error)
 	if err != nil {
 		return nil, classify(err, "pull image %s", one.name)
 	}
-	pullers := r.pullersOf(ctx, one)
+	others := r.images().Others(ctx, one.name, one.by)
 	img, err := r.client.Pull(leased, one.name,
-		client.WithPullUnpack, client.WithPullSnapshotter(snapshotter), client.WithPullLabels(r.labelOf(one.by)),
-		client.WithResolver(r.prove(watch(r.resolver(ctx, one.by.login), one.progress))),
+		client.WithPullUnpack, client.WithPullSnapshotter(snapshotter), client.WithPullLabels(r.images().Label(one.by)),
+		client.WithResolver(r.images().Prove(watch(r.resolver(ctx, one.by.Login), one.progress))),
 		client.WithImageHandlerWrapper(one.progress.handler))
 	if err == nil {
 		_, err = configOf(ctx, img)
@@ -169,7 +170,7 @@ func (r *Runtime) fetch(ctx context.Context, one *pulling) (client.Image, error)
 		err = r.pin(ctx, img.Metadata())
 	}
 	if err == nil {
-		err = r.addPullers(ctx, one.name, pullers)
+		err = r.images().Add(ctx, one.name, others)
 	}
 	if err == nil {
 		release(ctx)
@@ -190,7 +191,7 @@ func (r *Runtime) fetch(ctx context.Context, one *pulling) (client.Image, error)
 // same login use the same lease, so that the next resumes an interrupted one.
 func (r *Runtime) pullLease(ctx context.Context, one *pulling) (context.Context, func(context.Context), error) {
 	service := r.client.LeasesService()
-	id := strings.Join([]string{r.conf.Cluster, r.conf.Node, one.name, one.by.namespace}, " ")
+	id := strings.Join([]string{r.conf.Cluster, r.conf.Node, one.name, one.by.Namespace}, " ")
 	lease := leases.Lease{ID: "escher-pull-" + digest.FromString(id).Encoded()}
 	_, err := service.Create(ctx, leases.WithID(lease.ID), leases.WithExpiration(keepPartial))
 	if err != nil && !errdefs.IsAlreadyExists(err) {

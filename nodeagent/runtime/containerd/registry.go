@@ -19,6 +19,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sirupsen/logrus"
 
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/private"
 	"github.com/escher-sched/escher/nodeagent/runtime/registry"
 	"github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
@@ -98,7 +99,7 @@ func ofRegistry(err error) error {
 
 // pullError returns why an image could not be pulled for p, and whether it ever can. If the registry
 // answered, it leaves out the messages of containerd's libraries.
-func pullError(err error, ref string, p puller) error {
+func pullError(err error, ref string, p private.Puller) error {
 	if _, classified := errors.AsType[*types.Error](err); classified {
 		return types.Errorf(types.ClassOf(err), "pull image %s: %w", ref, err)
 	}
@@ -107,7 +108,7 @@ func pullError(err error, ref string, p puller) error {
 		err = answer
 	}
 	status, failed := errors.AsType[remoteerrors.ErrUnexpectedStatus](err)
-	said := registry.Hide(err, p.login)
+	said := registry.Hide(err, p.Login)
 	switch {
 	case isOtherPlatform(err):
 		return otherPlatform(said, ref)
@@ -130,12 +131,12 @@ func pullError(err error, ref string, p puller) error {
 
 // refusedPull is the error about a registry that denies access. Registries also answer this for missing
 // images.
-func refusedPull(err error, ref string, p puller) error {
+func refusedPull(err error, ref string, p private.Puller) error {
 	host := secrets.Registry(ref)
-	set := action.SetLogin.Of(host).In(p.namespace)
-	if p.login.Secret != "" {
+	set := action.SetLogin.Of(host).In(p.Namespace)
+	if p.Login.Secret != "" {
 		return types.Errorf(types.NotFound, "pull image %s: registry %s refuses the user of secret %s in namespace %s: %w; check the name of the image, and whether this user may read it; %s",
-			ref, host, p.login.Secret, p.namespace, err, set)
+			ref, host, p.Login.Secret, p.Namespace, err, set)
 	}
 	return types.Errorf(types.NotFound, "pull image %s: not authorised: %w; check its name, and %s, or use docker login on the node as the agent's user, or give the agent DOCKER_CONFIG; an image of your own needs no registry: %s",
 		ref, err, set, action.LoadImage.Of())

@@ -4,11 +4,10 @@ package registry
 import (
 	"encoding/base64"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/containerd/containerd/v2/core/remotes/docker"
 
 	"github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
@@ -41,7 +40,7 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 			req.Header.Del("Authorization")
 		}
 	}
-	if req.URL.Scheme != "https" && !docker.IsLocalhost(req.URL.Host) && g.carries(req) {
+	if req.URL.Scheme != "https" && !isHere(req.URL.Hostname()) && g.carries(req) {
 		return nil, g.refuse(req, "has no TLS at")
 	}
 	return g.RoundTripper.RoundTrip(req)
@@ -53,6 +52,11 @@ func origin(req *http.Request) *http.Request {
 		req = req.Response.Request
 	}
 	return req
+}
+
+// isHere reports whether a host is this machine.
+func isHere(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // carries reports whether a request has the password, or a token of the registry.

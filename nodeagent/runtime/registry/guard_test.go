@@ -52,6 +52,8 @@ func TestGuard(t *testing.T) {
 		"a token service, POST": {method: "POST", at: "https://auth.example/token", body: form, got: []string{`POST https://auth.example/token "" ` + form}},
 		"this machine":          {at: "http://127.0.0.1:5000/v2/", auth: basic, got: []string{`GET http://127.0.0.1:5000/v2/ "` + basic + `"`}},
 		"this machine by name":  {at: "http://localhost:5000/v2/", auth: basic, got: []string{`GET http://localhost:5000/v2/ "` + basic + `"`}},
+		"this machine, IPv6":    {at: "http://[::1]:5000/v2/", auth: basic, got: []string{`GET http://[::1]:5000/v2/ "` + basic + `"`}},
+		"not this machine":      {at: "http://localhost.example:5000/v2/", auth: basic, got: []string{"has no TLS at localhost.example:5000"}},
 		"plain, without it":     {at: "http://reg.example/v2/", got: []string{`GET http://reg.example/v2/ ""`}},
 		"plain":                 {at: "http://reg.example/v2/", auth: basic, got: []string{"reg.example has no TLS at reg.example"}},
 		"plain, a token":        {at: "http://reg.example/v2/", auth: "Bearer abc", got: []string{"has no TLS at reg.example"}},
