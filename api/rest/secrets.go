@@ -16,6 +16,13 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
+const (
+	// secretRate bounds the secrets that a caller sets in a second, and secretBurst those at once: all of a
+	// namespace. etcd keeps each value until its next compaction, and a value is large.
+	secretRate  = 1
+	secretBurst = 256
+)
+
 // newSecret is the body of setSecret.
 type newSecret struct {
 	Values map[string]string `json:"values,omitempty" doc:"values that are text, by their names"`
@@ -52,6 +59,7 @@ func (b *OnSecret) raw() []byte { return b.RawBody }
 func (s *service) secrets() {
 	const path, tag = "/v1/namespaces/{namespace}/secrets", "secrets"
 	stored := secrets.Service{Store: s.cfg.Store, Keys: s.cfg.Secrets, Now: s.cfg.Now}
+	writes := access.NewGauges(access.Use{Rate: secretRate, Burst: secretBurst}, s.cfg.Now)
 	add(s, operation{http.MethodGet, path, "listSecrets", "List secrets, by name: names, sizes and times, never values", tag},
 		func(ctx context.Context, in *InPart) (page[document.Secret], error) {
 			if err := types.ValidateName("namespace", in.Namespace); err != nil {
@@ -79,7 +87,11 @@ func (s *service) secrets() {
 				}
 				values[name] = []byte(text)
 			}
-			_, user, _ := strings.Cut(access.From(ctx).Subject, ":")
+			subject := access.From(ctx).Subject
+			if err := writes.Message(subject); err != nil {
+				return out, types.Errorf(types.Unavailable, "set secret %s: %w", types.Cut(in.Name, types.MaxName), err)
+			}
+			_, user, _ := strings.Cut(subject, ":")
 			return out, stored.Set(ctx, user, in.Namespace, in.Name, values)
 		})
 	add(s, operation{http.MethodDelete, path + "/{name}", "removeSecret", "Remove a secret; running tasks keep the values that they have", tag},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -218,5 +219,46 @@ func TestOpenLogin(t *testing.T) {
 	g.await(func() bool { rows, _ = g.requests("?namespace=lab", ada); return len(rows) >= 3 })
 	if got := strings.Join(rows, "; "); got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestSetSecretIsBounded bounds how often one caller sets secrets: each rewrite takes room in etcd until a
+// compaction.
+func TestSetSecretIsBounded(t *testing.T) {
+	var now atomic.Int64
+	now.Store(time.Now().UnixNano())
+	g := newGuarded(t, func() time.Time { return time.Unix(0, now.Load()) })
+	alice, bob := g.member("user:alice", rights.Member, "lab"), g.member("user:bob", rights.Member, "lab")
+	g.member("user:alice", rights.Member, "web")
+	set := func(ns, token string) (int, string) {
+		res := g.do("PUT", "/v1/namespaces/"+ns+"/secrets/db", `{"values": {"x": "y"}}`, token)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(text)
+	}
+	accepted := 0
+	for range 300 {
+		if status, text := set("lab", alice); status == http.StatusOK {
+			accepted++
+		} else if status != http.StatusServiceUnavailable || !strings.Contains(text, "set secret db: user:alice: it sends too many requests: at most 1 a second, and 256 at once: wait a little") {
+			t.Fatalf("%d %s", status, text)
+		}
+		now.Add(int64(7 * time.Millisecond))
+	}
+	if accepted < 256 || accepted > 260 {
+		t.Errorf("%d were accepted in two seconds, want 256 and one more each second", accepted)
+	}
+	if status, text := set("web", alice); status == http.StatusOK {
+		t.Errorf("another namespace: %d %s", status, text)
+	}
+	if status, text := set("lab", bob); status != http.StatusOK {
+		t.Errorf("another caller: %d %s", status, text)
+	}
+	now.Add(int64(time.Second))
+	if status, text := set("lab", alice); status != http.StatusOK {
+		t.Errorf("a second later: %d %s", status, text)
 	}
 }
