@@ -31,27 +31,7 @@ secrets:
 // of containerd has the variables. An agent that reaches etcd alone says what it lacks.
 func TestSecrets(t *testing.T) {
 	t.Parallel() // it mostly waits
-	m := newMachines(t)
-	host := m.net.add()
-	address, pki := m.net.address(host)+":7443", filepath.Join(m.dir, "pki")
-	key, socket := filepath.Join(m.dir, "secrets.key"), "unix://"+filepath.Join(m.dir, "api.sock")
-	for _, args := range [][]string{{"certificate", "--host", m.net.address(host), "--out", pki}, {"secrets-key", "--out", key}} {
-		if o := command(t, nil, append([]string{"admin"}, args...)...); o.code != 0 {
-			t.Fatal(o.err)
-		}
-	}
-	m.begin(host, "server", "--name", "server-1", "--data-dir", filepath.Join(m.dir, "server"), "--secrets-key", key,
-		"--api", "https://"+address+","+socket, "--api-cert", filepath.Join(pki, "server.pem"), "--api-key", filepath.Join(pki, "server.key"), "--api-ca", pki)
-	m.reach = func(node string) (flags, env []string) {
-		if node == "etcd" {
-			return slices.Concat(m.flags, []string{"--tls-cert", m.certs.server, "--tls-key", m.certs.serverKey}), nil
-		}
-		flags = []string{"--server", "https://" + address, "--cacert", filepath.Join(pki, "ca.pem")}
-		if m.agents[node] != nil {
-			return flags, nil // it has joined, and shows its certificate
-		}
-		return flags, []string{"ESCHER_TOKEN=" + m.must("auth", "token", "create", "--for", "node:"+node, "--life", "10m")}
-	}
+	m, socket := newSealing(t)
 	m.agent("a")
 	m.agent("etcd")
 	m.byServer(socket, "image", "make", image, built.program, built.escher)
@@ -85,6 +65,36 @@ func TestSecrets(t *testing.T) {
 	})
 	m.must("stop", "--grace", "1s", id)
 	m.escher("wait", "--timeout", patience.String(), id)
+}
+
+// newSealing starts a server that seals secrets, and returns the socket of its API. The agents reach it by their
+// certificates, but for that of node etcd, and trust the authority of the test for registries.
+func newSealing(t *testing.T) (m *machines, socket string) {
+	t.Helper()
+	m = newMachines(t)
+	trusts := "SSL_CERT_FILE=" + m.certs.ca
+	host := m.net.add()
+	address, pki := m.net.address(host)+":7443", filepath.Join(m.dir, "pki")
+	key := filepath.Join(m.dir, "secrets.key")
+	socket = "unix://" + filepath.Join(m.dir, "api.sock")
+	for _, args := range [][]string{{"certificate", "--host", m.net.address(host), "--out", pki}, {"secrets-key", "--out", key}} {
+		if o := command(t, nil, append([]string{"admin"}, args...)...); o.code != 0 {
+			t.Fatal(o.err)
+		}
+	}
+	m.begin(host, "server", "--name", "server-1", "--data-dir", filepath.Join(m.dir, "server"), "--secrets-key", key,
+		"--api", "https://"+address+","+socket, "--api-cert", filepath.Join(pki, "server.pem"), "--api-key", filepath.Join(pki, "server.key"), "--api-ca", pki)
+	m.reach = func(node string) (flags, env []string) {
+		if node == "etcd" {
+			return slices.Concat(m.flags, []string{"--tls-cert", m.certs.server, "--tls-key", m.certs.serverKey}), nil
+		}
+		flags = []string{"--server", "https://" + address, "--cacert", filepath.Join(pki, "ca.pem")}
+		if m.agents[node] != nil {
+			return flags, []string{trusts} // it has joined, and shows its certificate
+		}
+		return flags, []string{"ESCHER_TOKEN=" + m.must("auth", "token", "create", "--for", "node:"+node, "--life", "10m"), trusts}
+	}
+	return m, socket
 }
 
 // setSecret sets a secret, which must succeed.

@@ -84,6 +84,9 @@ type Config struct {
 	// Secrets returns the values of the secrets that an attempt names, from a server; nil means that this
 	// agent reaches none. NotFound: one of them is missing.
 	Secrets func(ctx context.Context, a Attempt) (secrets.Values, error)
+	// Login returns the login of an attempt's namespace for the registry of its image, from a server; nil
+	// means that this agent reaches none.
+	Login func(ctx context.Context, a Attempt) (secrets.Login, error)
 	// Dial connects to the ports of health checks; nil means the machine's dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }

@@ -236,6 +236,9 @@ type Container struct {
 	// Secrets are files in some of the file systems in memory when the process starts, for its user alone.
 	// They are kept nowhere else.
 	Secrets []secrets.Dir
+	// Login returns the login of its namespace for the registry of the image: the runtime calls it if it needs
+	// one. nil means none.
+	Login func(ctx context.Context) (secrets.Login, error)
 	// ShmBytes is the size of its shared memory; 0 means the runtime's default.
 	ShmBytes int64
 	// Ulimits are limits of its processes; those of the runtime apply to the rest.

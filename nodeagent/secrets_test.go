@@ -188,3 +188,70 @@ func unavailable(class types.Class) func(context.Context, nodeagent.Attempt) (se
 		return sesame(ctx, a)
 	}
 }
+
+// TestLogin passes the login of a bound attempt to the runtime, which asks for it if it pulls, and stores it
+// nowhere. Each start asks again, so that a new password counts.
+func TestLogin(t *testing.T) {
+	var mu sync.Mutex
+	var got []secrets.Login
+	asked := 0
+	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
+		if c.Attempt.Task != "a" {
+			return simruntime.Behaviour{Run: time.Hour}, nil // its image is on the machine
+		}
+		login, err := c.Login(context.WithoutCancel(t.Context())) // that of the bubble is not here
+		if err != nil {
+			return simruntime.Behaviour{}, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, login)
+		return simruntime.Behaviour{Run: time.Minute, Code: 1}, nil
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, rt)
+		b.cfg.Login = func(ctx context.Context, a nodeagent.Attempt) (secrets.Login, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if _, bounded := ctx.Deadline(); !bounded || a.Node != "n1" || a.Namespace != "d" || a.Task != "a" || a.Number != 1 {
+				t.Errorf("asked for %+v, in time %t", a, bounded)
+			}
+			if asked++; asked == 1 {
+				return secrets.Login{}, types.Errorf(types.Unavailable, "no server answers")
+			}
+			return secrets.Login{Secret: "registry-ghcr.io", Username: "ann", Password: fmt.Sprint("sesame", asked)}, nil
+		}
+		var log bytes.Buffer
+		b.cfg.Logger = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(&log)), zap.DebugLevel))
+		b.start()
+		b.bind("a", b.runs(again))
+		b.bind("other")
+		b.pass(90 * time.Second)
+		b.crash()
+		if len(got) != 2 || got[0].Password != "sesame2" || got[1].Password != "sesame3" {
+			t.Errorf("the runtime got %d logins: %q", len(got), got)
+		}
+		if steps := b.steps("a"); !strings.Contains(steps, "trouble") {
+			t.Errorf("steps %s, want the trouble of the first start", steps)
+		}
+		b.nowhere("sesame", &log)
+	})
+}
+
+// TestLoginWithoutAServer starts tasks as ever if the agent reaches no server: then no namespace has a login.
+func TestLoginWithoutAServer(t *testing.T) {
+	rt := simruntime.Config{Script: func(c nodeagent.Container) (simruntime.Behaviour, error) {
+		if c.Login != nil {
+			t.Error("it has a login to ask for")
+		}
+		return simruntime.Behaviour{Run: time.Hour}, nil
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, rt)
+		b.start()
+		defer b.crash()
+		b.bind("a")
+		b.pass(10 * time.Second)
+		b.alive(1)
+	})
+}

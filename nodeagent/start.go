@@ -120,6 +120,13 @@ func (t *task) startInTurn(ctx context.Context, c Container) (started Started, e
 	if err := t.addSecrets(ctx, &c); err != nil {
 		return started, err
 	}
+	if get := a.cfg.Login; get != nil {
+		c.Login = func(ctx context.Context) (secrets.Login, error) {
+			ctx, cancel := context.WithTimeout(ctx, callTimeout)
+			defer cancel()
+			return get(ctx, t.attempt)
+		}
+	}
 	if err := a.starts.Acquire(ctx, 1); err != nil {
 		return started, err
 	}

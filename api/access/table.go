@@ -66,6 +66,7 @@ func ofCluster() []Row {
 		{Operation: "removeNode", Needs: write(rights.Nodes)},
 		{Operation: "certifyNode"}, // for the node itself, and for holders of the right to write tokens
 		{Operation: "openSecrets"}, // for the agent of the node alone
+		{Operation: "openLogin"},   // for the agent of the node alone
 		{Operation: "getNodeUsage", Needs: read(rights.Nodes)},
 		{Operation: "listNodeUsage", Needs: read(rights.Nodes)}, // and read tasks: it has those of such namespaces
 		{Operation: "listImages", Needs: read(rights.Images)},

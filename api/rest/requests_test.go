@@ -50,7 +50,7 @@ func (g *guarded) requests(query, token string) (rows []string, next string) {
 			continue // the test asks until its new tokens are known
 		}
 		row := strings.Join([]string{r.User, r.Operation, r.Namespace, r.Object}, " ")
-		if (r.Revision > 0) == (r.Refused != "") && r.Operation != "openSecrets" { // it changes nothing
+		if (r.Revision > 0) == (r.Refused != "") && !strings.HasPrefix(r.Operation, "open") { // it changes nothing
 			g.t.Errorf("%+v", r)
 		}
 		if r.Refused != "" {

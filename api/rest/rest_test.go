@@ -291,8 +291,8 @@ func TestOperations(t *testing.T) {
 func (w *world) complete() {
 	w.t.Helper()
 	w.want("GET", "/v1/requests", "")
-	w.asked["watch"], w.asked["watchKeys"], w.asked["openSecrets"] = true, true, true // TestWatch, remote.TestWatch, TestOpenSecrets
-	for _, path := range []string{"/v1/hold?name=x", "/v1/peers"} {                   // requests.TestOwnRequests asks by the socket of a task
+	w.asked["watch"], w.asked["watchKeys"], w.asked["openSecrets"], w.asked["openLogin"] = true, true, true, true // TestWatch, remote.TestWatch, TestOpenSecrets, TestOpenLogin
+	for _, path := range []string{"/v1/hold?name=x", "/v1/peers"} {                                               // requests.TestOwnRequests asks by the socket of a task
 		if status, answer := w.ask("GET", path, ""); status != http.StatusPreconditionFailed {
 			w.t.Errorf("%s: %d %v", path, status, answer)
 		}

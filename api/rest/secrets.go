@@ -12,7 +12,15 @@ import (
 	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/controlplane"
+	given "github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
+)
+
+const (
+	// secretRate bounds the secrets that a caller sets in a second, and secretBurst those at once: all of a
+	// namespace. etcd keeps each value until its next compaction, and a value is large.
+	secretRate  = 1
+	secretBurst = 256
 )
 
 // newSecret is the body of setSecret.
@@ -51,6 +59,7 @@ func (b *OnSecret) raw() []byte { return b.RawBody }
 func (s *service) secrets() {
 	const path, tag = "/v1/namespaces/{namespace}/secrets", "secrets"
 	stored := secrets.Service{Store: s.cfg.Store, Keys: s.cfg.Secrets, Now: s.cfg.Now}
+	writes := access.NewGauges(access.Use{Rate: secretRate, Burst: secretBurst}, s.cfg.Now)
 	add(s, operation{http.MethodGet, path, "listSecrets", "List secrets, by name: names, sizes and times, never values", tag},
 		func(ctx context.Context, in *InPart) (page[document.Secret], error) {
 			if err := types.ValidateName("namespace", in.Namespace); err != nil {
@@ -78,7 +87,11 @@ func (s *service) secrets() {
 				}
 				values[name] = []byte(text)
 			}
-			_, user, _ := strings.Cut(access.From(ctx).Subject, ":")
+			subject := access.From(ctx).Subject
+			if err := writes.Message(subject); err != nil {
+				return out, types.Errorf(types.Unavailable, "set secret %s: %w", types.Cut(in.Name, types.MaxName), err)
+			}
+			_, user, _ := strings.Cut(subject, ":")
 			return out, stored.Set(ctx, user, in.Namespace, in.Name, values)
 		})
 	add(s, operation{http.MethodDelete, path + "/{name}", "removeSecret", "Remove a secret; running tasks keep the values that they have", tag},
@@ -90,14 +103,36 @@ func (s *service) secrets() {
 		})
 	post(s, operation{http.MethodPost, "/v1/nodes/{node}/secrets", "openSecrets", "Open the secrets of an attempt that is bound to a node, for the agent of the node", tag},
 		func(ctx context.Context, in *NodeBody, b bound) (out opened, err error) {
-			if by := access.From(ctx); by.Subject != types.NodeSubject+":"+in.Node {
-				return out, types.Errorf(types.Denied, "open secrets: %s is not the agent of node %s: no right gives values of secrets", by.Subject, types.Cut(in.Node, types.MaxName))
+			if err := onlyAgent(ctx, in.Node); err != nil {
+				return out, err
 			}
 			out.Secrets, err = stored.For(ctx, in.Node, b.Namespace, b.Task, b.Attempt)
-			if types.IsName(b.Namespace) && types.IsName(b.Task) {
-				object := strings.TrimPrefix(controlplane.BindingKey(in.Node, b.Namespace, b.Task, b.Attempt), controlplane.Root)
-				noteObject(ctx, b.Namespace, strings.Join(append([]string{object}, slices.Sorted(maps.Keys(out.Secrets))...), " "))
-			}
+			noteOpened(ctx, in.Node, b, slices.Sorted(maps.Keys(out.Secrets))...)
 			return out, err
 		})
+	post(s, operation{http.MethodPost, "/v1/nodes/{node}/secrets/registry", "openLogin", "Open the user and password of a namespace for the registry of an attempt's image, for the agent of its node", tag},
+		func(ctx context.Context, in *NodeBody, b bound) (out given.Login, err error) {
+			if err := onlyAgent(ctx, in.Node); err != nil {
+				return out, err
+			}
+			out, err = stored.Login(ctx, in.Node, b.Namespace, b.Task, b.Attempt)
+			noteOpened(ctx, in.Node, b, out.Secret)
+			return out, err
+		})
+}
+
+// onlyAgent refuses all callers but the agent of a node: Denied.
+func onlyAgent(ctx context.Context, node string) error {
+	if by := access.From(ctx); by.Subject != types.NodeSubject+":"+node {
+		return types.Errorf(types.Denied, "open secrets: %s is not the agent of node %s: no right gives values of secrets", by.Subject, types.Cut(node, types.MaxName))
+	}
+	return nil
+}
+
+// noteOpened records which secrets an agent got for an attempt.
+func noteOpened(ctx context.Context, node string, b bound, names ...string) {
+	if types.IsName(b.Namespace) && types.IsName(b.Task) {
+		object := strings.TrimPrefix(controlplane.BindingKey(node, b.Namespace, b.Task, b.Attempt), controlplane.Root)
+		noteObject(ctx, b.Namespace, strings.TrimSpace(strings.Join(append([]string{object}, names...), " ")))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,5 +176,89 @@ func TestOpenSecrets(t *testing.T) {
 	}
 	if got := g.status("DELETE", "/v1/namespaces/lab/secrets/db", "", member); got != http.StatusOK {
 		t.Errorf("a member removes a secret: %d", got)
+	}
+}
+
+// TestOpenLogin gives the user and the password of a namespace for a registry to the agent of the node to
+// which an attempt is bound, and records it; no other caller gets them.
+func TestOpenLogin(t *testing.T) {
+	store := memstore.New()
+	g := guardedOver(t, store, time.Now, recorder(t, store))
+	digest := strings.Repeat("0", 64)
+	g.put(controlplane.SpecKey("lab", digest), &types.Spec{Image: "ghcr.io/team/app:v1"})
+	g.put(controlplane.BindingKey("n1", "lab", "one", 1), &types.Binding{Session: 1, Spec: digest, Bound: 1})
+	member, ada := g.member("user:alice", rights.Member, "lab"), g.member("user:ada", rights.Administrator, "lab")
+	const at, ask = "/v1/nodes/n1/secrets/registry", `{"namespace": "lab", "task": "one", "attempt": 1}`
+	n1, n2 := g.token("node:n1"), g.token("node:n2")
+	read := func(token string) string {
+		res := g.do("POST", at, ask, token)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if text := read(n1); strings.Contains(text, "username") || strings.Contains(text, "detail") {
+		t.Errorf("without a secret: %s", text)
+	}
+	if got := g.status("PUT", "/v1/namespaces/lab/secrets/registry-ghcr.io", `{"values": {"username": "ann", "password": "sesame"}}`, member); got != http.StatusOK {
+		t.Fatal(got)
+	}
+	if text := read(n1); !strings.Contains(text, `"secret":"registry-ghcr.io","registry":"ghcr.io","username":"ann","password":"sesame"`) {
+		t.Errorf("the agent gets %s", text)
+	}
+	for name, token := range map[string]string{"another node": n2, "a member": member, "an administrator": ada} {
+		if text := read(token); !strings.Contains(text, "is not the agent of node n1") || strings.Contains(text, "sesame") {
+			t.Errorf("%s gets %s", name, text)
+		}
+	}
+	const want = "node:n1 openLogin lab bindings/n1/lab/one/1 registry-ghcr.io; user:alice setSecret lab secrets/lab/registry-ghcr.io; node:n1 openLogin lab bindings/n1/lab/one/1"
+	var rows []string
+	g.await(func() bool { return g.status("GET", "/v1/requests?namespace=lab", "", ada) == http.StatusOK })
+	g.await(func() bool { rows, _ = g.requests("?namespace=lab", ada); return len(rows) >= 3 })
+	if got := strings.Join(rows, "; "); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestSetSecretIsBounded bounds how often one caller sets secrets: each rewrite takes room in etcd until a
+// compaction.
+func TestSetSecretIsBounded(t *testing.T) {
+	var now atomic.Int64
+	now.Store(time.Now().UnixNano())
+	g := newGuarded(t, func() time.Time { return time.Unix(0, now.Load()) })
+	alice, bob := g.member("user:alice", rights.Member, "lab"), g.member("user:bob", rights.Member, "lab")
+	g.member("user:alice", rights.Member, "web")
+	set := func(ns, token string) (int, string) {
+		res := g.do("PUT", "/v1/namespaces/"+ns+"/secrets/db", `{"values": {"x": "y"}}`, token)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(text)
+	}
+	accepted := 0
+	for range 300 {
+		if status, text := set("lab", alice); status == http.StatusOK {
+			accepted++
+		} else if status != http.StatusServiceUnavailable || !strings.Contains(text, "set secret db: user:alice: it sends too many requests: at most 1 a second, and 256 at once: wait a little") {
+			t.Fatalf("%d %s", status, text)
+		}
+		now.Add(int64(7 * time.Millisecond))
+	}
+	if accepted < 256 || accepted > 260 {
+		t.Errorf("%d were accepted in two seconds, want 256 and one more each second", accepted)
+	}
+	if status, text := set("web", alice); status == http.StatusOK {
+		t.Errorf("another namespace: %d %s", status, text)
+	}
+	if status, text := set("lab", bob); status != http.StatusOK {
+		t.Errorf("another caller: %d %s", status, text)
+	}
+	now.Add(int64(time.Second))
+	if status, text := set("lab", alice); status != http.StatusOK {
+		t.Errorf("a second later: %d %s", status, text)
 	}
 }

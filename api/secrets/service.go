@@ -175,11 +175,6 @@ func (s Service) For(ctx context.Context, node, ns, task string, attempt int) (V
 	if err != nil {
 		return nil, err
 	}
-	for field, name := range map[string]string{"node": node, "namespace": ns, "task": task} {
-		if err := types.ValidateName(field, name); err != nil {
-			return nil, err
-		}
-	}
 	spec, err := s.spec(ctx, node, ns, task, attempt)
 	if err != nil {
 		return nil, err
@@ -222,6 +217,11 @@ func (s Service) For(ctx context.Context, node, ns, task string, attempt int) (V
 
 // spec returns the spec of an attempt that is bound to a node.
 func (s Service) spec(ctx context.Context, node, ns, task string, attempt int) (*types.Spec, error) {
+	for field, name := range map[string]string{"node": node, "namespace": ns, "task": task} {
+		if err := types.ValidateName(field, name); err != nil {
+			return nil, err
+		}
+	}
 	binding, report := controlplane.BindingKey(node, ns, task, attempt), controlplane.ReportKey(node, ns, task, attempt)
 	page, err := s.Store.List(ctx, controlplane.ListOptions{Keys: []string{binding, report}})
 	if err != nil {

@@ -62,6 +62,7 @@ const (
 	CheckMachine          //
 	LoadImage             //
 	SetSecret             // secret
+	SetLogin              // registry
 	StartNode             //
 	RestartAgent          //
 	StartServer           //
@@ -157,6 +158,7 @@ var neutral = [...]string{
 	CheckMachine:     "check the machine as root",
 	LoadImage:        "load the image onto the node",
 	SetSecret:        "set secret %s",
+	SetLogin:         "set the password of its namespace for registry %s",
 	StartNode:        "start an agent",
 	RestartAgent:     "restart its agent",
 	StartServer:      "start a server",

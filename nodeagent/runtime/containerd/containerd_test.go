@@ -41,7 +41,7 @@ func TestContainerd(t *testing.T) {
 			Ready: func(t *testing.T, c nodeagent.Container) { runtimetest.AwaitLog(t, c.LogPath, "ready\n") },
 		})
 	})
-	for _, tests := range []map[string]func(*bench){insideTests(), crashTests(), pullTests(), loadTests(), usageTests(), execTests(), isolationTests(), initTests(), outputTests(), memoryTests(), workdirTests(), attachTests(), secretTests()} {
+	for _, tests := range []map[string]func(*bench){insideTests(), crashTests(), pullTests(), loadTests(), usageTests(), execTests(), isolationTests(), initTests(), outputTests(), memoryTests(), workdirTests(), attachTests(), secretTests(), loginTests()} {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) { test(newBench(t, h)) })
 		}

@@ -12,10 +12,13 @@ func Wanting(r *Runtime, ref string) int {
 	p := r.conf.Pulls
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if one := p.under[ref]; one != nil {
-		return one.users
+	users := 0
+	for key, one := range p.under {
+		if key.name == ref {
+			users += one.users
+		}
 	}
-	return 0
+	return users
 }
 
 // WriteSecrets and Refusal write secrets into a directory, and give the class of its error.

@@ -2,7 +2,6 @@ package containerd
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/containerd/containerd/v2/client"
@@ -13,7 +12,10 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/private"
 	"github.com/escher-sched/escher/nodeagent/runtime/image"
+	"github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -33,24 +35,59 @@ func parse(ref string) (reference.Named, error) {
 	return named, nil
 }
 
-// image returns the image of a reference, ready to run. It pulls an image that is not on this
-// machine. NotFound: no registry has it. Invalid: ref is not a reference.
-func (r *Runtime) image(ctx context.Context, ref string) (client.Image, error) {
+// user is the task that needs an image. The zero value is the node.
+type user struct {
+	namespace string
+	// login returns the login of the namespace; nil means none.
+	login func(context.Context) (secrets.Login, error)
+}
+
+func userOf(c nodeagent.Container) user { return user{c.Attempt.Namespace, c.Login} }
+
+// loginOf returns the login for the image.
+func (u user) loginOf(ctx context.Context) (secrets.Login, error) {
+	if u.login == nil {
+		return secrets.Login{}, nil
+	}
+	return u.login(ctx)
+}
+
+// images returns the images of this machine.
+func (r *Runtime) images() private.Store {
+	return private.Store{Cluster: r.conf.Cluster, Images: r.client.ImageService(), Content: r.client.ContentStore()}
+}
+
+// image returns the image of a reference for by, ready to run. It pulls an image that is not on this
+// machine, or that by may not use without its registry. NotFound: no registry has it, or grants access to
+// it. Invalid: ref is not a reference.
+func (r *Runtime) image(ctx context.Context, ref string, by user) (client.Image, error) {
 	named, err := parse(ref)
 	if err != nil {
 		return nil, err
 	}
-	img, err := r.here(ctx, named)
-	if err == nil {
-		return img, nil
-	}
-	if !errdefs.IsNotFound(err) {
+	found, err := r.here(ctx, named)
+	if err != nil {
 		return nil, classify(err, "find image %s", named)
+	}
+	for _, record := range found {
+		if !private.Is(record) {
+			return client.NewImage(r.client, record), nil
+		}
 	}
 	if strings.HasPrefix(named.String(), localRegistry) {
 		return nil, notLoaded(named.String())
 	}
-	return r.pull(ctx, named.String())
+	login, err := by.loginOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := private.Puller{Namespace: by.namespace, Login: login}
+	for _, record := range found {
+		if r.images().MayUse(record, p) {
+			return client.NewImage(r.client, record), nil
+		}
+	}
+	return r.pull(ctx, named.String(), p)
 }
 
 // notLoaded returns the error for a missing image of localRegistry, which cannot be pulled.
@@ -59,28 +96,24 @@ func notLoaded(name string) error {
 		name, localRegistry, action.LoadImage.Of())
 }
 
-// here returns an image of this machine. An image referenced by digest may have any name here, and
-// a pull by that digest could only fail.
-func (r *Runtime) here(ctx context.Context, named reference.Named) (client.Image, error) {
+// here returns the image of this machine that a reference names; none if there is none. The same image
+// under other names follows if it is private, or if the reference has a digest: a pull by that digest
+// could only fail.
+func (r *Runtime) here(ctx context.Context, named reference.Named) ([]images.Image, error) {
 	record, err := r.client.ImageService().Get(ctx, named.String())
-	if canonical, ok := named.(reference.Canonical); ok && errdefs.IsNotFound(err) {
-		record, err = r.byDigest(ctx, canonical.Digest())
-	}
-	if err != nil {
+	canonical, isCanonical := named.(reference.Canonical)
+	switch {
+	case errdefs.IsNotFound(err) && isCanonical:
+		return r.images().ByDigest(ctx, canonical.Digest())
+	case errdefs.IsNotFound(err):
+		return nil, nil
+	case err != nil:
 		return nil, err
+	case !private.Is(record):
+		return []images.Image{record}, nil
 	}
-	return client.NewImage(r.client, record), nil
-}
-
-func (r *Runtime) byDigest(ctx context.Context, d digest.Digest) (images.Image, error) {
-	found, err := r.client.ImageService().List(ctx, fmt.Sprintf("target.digest==%q", d))
-	if err != nil {
-		return images.Image{}, err
-	}
-	if len(found) == 0 {
-		return images.Image{}, errdefs.ErrNotFound
-	}
-	return found[0], nil
+	found, err := r.images().ByDigest(ctx, record.Target.Digest)
+	return append([]images.Image{record}, found...), err
 }
 
 // pinned returns the name of an image with its digest.
@@ -93,14 +126,18 @@ func pinned(name string, d digest.Digest) string {
 }
 
 // pin also stores an image under its digest, so that an attempt bound to it runs again here after
-// its tag has moved.
+// its tag has moved. There, a private image has the namespaces of all pulls.
 func (r *Runtime) pin(ctx context.Context, img images.Image) error {
 	name := pinned(img.Name, img.Target.Digest)
 	if name == img.Name {
 		return nil
 	}
-	_, err := r.client.ImageService().Create(ctx, images.Image{Name: name, Target: img.Target})
-	if err != nil && !errdefs.IsAlreadyExists(err) {
+	labels := private.Labels(img)
+	_, err := r.client.ImageService().Create(ctx, images.Image{Name: name, Target: img.Target, Labels: labels})
+	if errdefs.IsAlreadyExists(err) {
+		err = r.images().Add(ctx, name, labels)
+	}
+	if err != nil {
 		return classify(err, "keep image %s by its digest", img.Name)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/escher-sched/escher/nodeagent"
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/private"
 )
 
 const (
@@ -25,12 +26,19 @@ const (
 // Pulls are the pulls under way, one per image. The zero value is ready.
 type Pulls struct {
 	mu    sync.Mutex
-	under map[string]*pulling
+	under map[pullKey]*pulling
+}
+
+// pullKey identifies the pulls that callers share: of one image, with the same login.
+type pullKey struct {
+	name, namespace, secret string
+	revision                int64
 }
 
 // pulling is one pull, shared by all callers that want the image. It lasts while one of them waits.
 type pulling struct {
 	name     string
+	by       private.Puller
 	since    time.Time
 	cancel   context.CancelCauseFunc
 	progress *progress
@@ -42,7 +50,11 @@ type pulling struct {
 	err  error
 }
 
-// Pull implements nodeagent.Images.
+func (p *pulling) key() pullKey {
+	return pullKey{p.name, p.by.Namespace, p.by.Login.Secret, p.by.Login.Revision}
+}
+
+// Pull implements nodeagent.Images. It pulls for all namespaces, and so with the node's credentials alone.
 func (r *Runtime) Pull(ctx context.Context, ref string) (nodeagent.Image, error) {
 	named, err := parse(ref)
 	if err != nil {
@@ -50,9 +62,9 @@ func (r *Runtime) Pull(ctx context.Context, ref string) (nodeagent.Image, error)
 	}
 	var img client.Image
 	if strings.HasPrefix(named.String(), localRegistry) {
-		img, err = r.image(ctx, ref)
+		img, err = r.image(ctx, ref, user{})
 	} else {
-		img, err = r.pull(ctx, named.String())
+		img, err = r.pull(ctx, named.String(), private.Puller{})
 	}
 	if err != nil {
 		return nodeagent.Image{}, err
@@ -76,8 +88,11 @@ func (r *Runtime) Pulling() []nodeagent.Pulling {
 }
 
 // pull pulls an image, or waits for a pull under way.
-func (r *Runtime) pull(ctx context.Context, ref string) (client.Image, error) {
-	one := r.joinPull(ctx, ref)
+func (r *Runtime) pull(ctx context.Context, ref string, by private.Puller) (client.Image, error) {
+	if by.Login.Secret == "" {
+		by.Namespace = "" // Namespaces without a login share a pull.
+	}
+	one := r.joinPull(ctx, ref, by)
 	defer r.leavePull(one)
 	select {
 	case <-one.done:
@@ -87,24 +102,25 @@ func (r *Runtime) pull(ctx context.Context, ref string) (client.Image, error) {
 	}
 }
 
-func (r *Runtime) joinPull(ctx context.Context, ref string) *pulling {
+func (r *Runtime) joinPull(ctx context.Context, ref string, by private.Puller) *pulling {
 	p := r.conf.Pulls
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if one := p.under[ref]; one != nil {
+	key := (&pulling{name: ref, by: by}).key()
+	if one := p.under[key]; one != nil {
 		one.users++
 		return one
 	}
 	// It outlives the caller that started it.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	one := &pulling{
-		name: ref, since: time.Now(), users: 1, cancel: cancel,
+		name: ref, by: by, since: time.Now(), users: 1, cancel: cancel,
 		progress: newProgress(r.conf.PullStall, cancel), done: make(chan struct{}),
 	}
 	if p.under == nil {
-		p.under = make(map[string]*pulling)
+		p.under = make(map[pullKey]*pulling)
 	}
-	p.under[ref] = one
+	p.under[key] = one
 	go func() {
 		one.img, one.err = r.fetch(quiet(ctx), one)
 		one.progress.stop()
@@ -119,8 +135,8 @@ func (r *Runtime) joinPull(ctx context.Context, ref string) *pulling {
 
 // drop removes a pull from the list: the next caller starts another. The caller holds the lock.
 func (p *Pulls) drop(one *pulling) {
-	if p.under[one.name] == one {
-		delete(p.under, one.name)
+	if p.under[one.key()] == one {
+		delete(p.under, one.key())
 	}
 }
 
@@ -138,19 +154,23 @@ func (r *Runtime) leavePull(one *pulling) {
 
 // fetch performs a pull.
 func (r *Runtime) fetch(ctx context.Context, one *pulling) (client.Image, error) {
-	leased, release, err := r.pullLease(ctx, one.name)
+	leased, release, err := r.pullLease(ctx, one)
 	if err != nil {
 		return nil, classify(err, "pull image %s", one.name)
 	}
+	others := r.images().Others(ctx, one.name, one.by)
 	img, err := r.client.Pull(leased, one.name,
-		client.WithPullUnpack, client.WithPullSnapshotter(snapshotter),
-		client.WithResolver(watch(r.resolver(ctx), one.progress)),
+		client.WithPullUnpack, client.WithPullSnapshotter(snapshotter), client.WithPullLabels(r.images().Label(one.by)),
+		client.WithResolver(r.images().Prove(watch(r.resolver(ctx, one.by.Login), one.progress))),
 		client.WithImageHandlerWrapper(one.progress.handler))
 	if err == nil {
 		_, err = configOf(ctx, img)
 	}
 	if err == nil {
 		err = r.pin(ctx, img.Metadata())
+	}
+	if err == nil {
+		err = r.images().Add(ctx, one.name, others)
 	}
 	if err == nil {
 		release(ctx)
@@ -164,14 +184,15 @@ func (r *Runtime) fetch(ctx context.Context, one *pulling) (client.Image, error)
 			_ = r.client.ContentStore().Abort(ctx, ref) // some do not exist
 		}
 	}
-	return nil, pullError(err, one.name)
+	return nil, pullError(err, one.name, one.by)
 }
 
-// pullLease holds the content of a pull until its image exists. All pulls of an image for a node
-// use the same lease, so that the next resumes an interrupted one.
-func (r *Runtime) pullLease(ctx context.Context, ref string) (context.Context, func(context.Context), error) {
+// pullLease holds the content of a pull until its image exists. All pulls of an image for a node with the
+// same login use the same lease, so that the next resumes an interrupted one.
+func (r *Runtime) pullLease(ctx context.Context, one *pulling) (context.Context, func(context.Context), error) {
 	service := r.client.LeasesService()
-	lease := leases.Lease{ID: "escher-pull-" + digest.FromString(r.conf.Cluster+" "+r.conf.Node+" "+ref).Encoded()}
+	id := strings.Join([]string{r.conf.Cluster, r.conf.Node, one.name, one.by.Namespace}, " ")
+	lease := leases.Lease{ID: "escher-pull-" + digest.FromString(id).Encoded()}
 	_, err := service.Create(ctx, leases.WithID(lease.ID), leases.WithExpiration(keepPartial))
 	if err != nil && !errdefs.IsAlreadyExists(err) {
 		return nil, nil, err

@@ -19,6 +19,9 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sirupsen/logrus"
 
+	"github.com/escher-sched/escher/nodeagent/runtime/containerd/private"
+	"github.com/escher-sched/escher/nodeagent/runtime/registry"
+	"github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -30,28 +33,37 @@ const DefaultRegistryDir = "/etc/containerd/certs.d"
 const dockerHub = "registry-1.docker.io"
 
 // resolver returns the client of registries. It uses the mirrors and certificates of RegistryDir,
-// the credentials of docker login, and plain HTTP for a registry on this machine without TLS. It
-// reads all of them again for each pull.
-func (r *Runtime) resolver(ctx context.Context) remotes.Resolver {
+// a login for its registry, else the credentials of docker login, and plain HTTP for a registry on
+// this machine without TLS. It reads all of them again for each pull.
+func (r *Runtime) resolver(ctx context.Context, login secrets.Login) remotes.Resolver {
 	return docker.NewResolver(docker.ResolverOptions{
 		Hosts: config.ConfigureHosts(ctx, config.HostOptions{
-			HostDir:     config.HostDirFromRoot(r.conf.RegistryDir),
-			Credentials: r.credentials,
+			HostDir: config.HostDirFromRoot(r.conf.RegistryDir),
+			Credentials: func(host string) (user, secret string, err error) {
+				if login.Secret != "" && secrets.SameRegistry(host, login.Registry) {
+					return login.Username, login.Password, nil
+				}
+				return r.credentials(host)
+			},
+			UpdateClient: func(c *http.Client) error {
+				c.Transport = registry.Guard(c.Transport, login)
+				return nil
+			},
 		}),
 		Headers: http.Header{"User-Agent": {"escher"}},
 	})
 }
 
-// credentials returns user and secret for a registry; a token has no user.
+// credentials returns the node's user and secret for a registry; a token has no user.
 func (r *Runtime) credentials(host string) (user, secret string, err error) {
 	if host == dockerHub {
 		host = name.DefaultRegistry
 	}
-	registry, err := name.NewRegistry(host)
+	named, err := name.NewRegistry(host)
 	if err != nil {
 		return "", "", types.Errorf(types.Invalid, "find the credentials of registry %q: %w", host, err)
 	}
-	found, err := r.conf.Keychain.Resolve(registry)
+	found, err := r.conf.Keychain.Resolve(named)
 	if err != nil {
 		return "", "", types.Errorf(types.Unavailable, "find the credentials of registry %s: %w; see config.json of docker", host, err)
 	}
@@ -85,9 +97,9 @@ func ofRegistry(err error) error {
 	return registryError{err}
 }
 
-// pullError returns why an image could not be pulled, and whether it ever can. If the registry
+// pullError returns why an image could not be pulled for p, and whether it ever can. If the registry
 // answered, it leaves out the messages of containerd's libraries.
-func pullError(err error, ref string) error {
+func pullError(err error, ref string, p private.Puller) error {
 	if _, classified := errors.AsType[*types.Error](err); classified {
 		return types.Errorf(types.ClassOf(err), "pull image %s: %w", ref, err)
 	}
@@ -96,26 +108,38 @@ func pullError(err error, ref string) error {
 		err = answer
 	}
 	status, failed := errors.AsType[remoteerrors.ErrUnexpectedStatus](err)
+	said := registry.Hide(err, p.Login)
 	switch {
 	case isOtherPlatform(err):
-		return otherPlatform(err, ref)
+		return otherPlatform(said, ref)
 	case isRefused(err):
-		// Registries also answer this for missing images.
-		return types.Errorf(types.NotFound, "pull image %s: not authorised: %w; check its name, and use docker login on the node as the agent's user, or give the agent DOCKER_CONFIG; an image of your own needs no registry: %s",
-			ref, err, action.LoadImage.Of())
+		return refusedPull(said, ref, p)
 	case answered && errdefs.IsNotFound(err):
 		return types.Errorf(types.NotFound, "pull image %s: the registry does not have it; check its name and tag; an image of your own needs no registry: %s", ref, action.LoadImage.Of())
 	case errdefs.IsNotImplemented(err):
-		return types.Errorf(types.Invalid, "pull image %s: %w; rebuild it with a current tool", ref, err)
+		return types.Errorf(types.Invalid, "pull image %s: %w; rebuild it with a current tool", ref, said)
 	case isDamaged(err):
-		return types.Errorf(types.Unavailable, "pull image %s: what the registry sent is not what its digest says: %w", ref, err)
+		return types.Errorf(types.Unavailable, "pull image %s: what the registry sent is not what its digest says: %w", ref, said)
 	case failed:
-		return types.Errorf(types.Unavailable, "pull image %s: the registry answered %s to %s %s", ref, status.Status, status.RequestMethod, status.RequestURL)
+		return types.Errorf(types.Unavailable, "pull image %s: the registry answered %d %s to %s %s", ref, status.StatusCode, http.StatusText(status.StatusCode), status.RequestMethod, status.RequestURL)
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return types.Errorf(types.Unavailable, "pull image %s: this node does not reach the registry: %w; check its network and proxy, or bring the image there: %s", ref, err, action.LoadImage.Of())
+		return types.Errorf(types.Unavailable, "pull image %s: this node does not reach the registry: %w; check its network and proxy, or bring the image there: %s", ref, said, action.LoadImage.Of())
 	}
-	return types.Errorf(types.Unavailable, "pull image %s: %w", ref, err)
+	return types.Errorf(types.Unavailable, "pull image %s: %w", ref, said)
+}
+
+// refusedPull is the error about a registry that denies access. Registries also answer this for missing
+// images.
+func refusedPull(err error, ref string, p private.Puller) error {
+	host := secrets.Registry(ref)
+	set := action.SetLogin.Of(host).In(p.Namespace)
+	if p.Login.Secret != "" {
+		return types.Errorf(types.NotFound, "pull image %s: registry %s refuses the user of secret %s in namespace %s: %w; check the name of the image, and whether this user may read it; %s",
+			ref, host, p.Login.Secret, p.Namespace, err, set)
+	}
+	return types.Errorf(types.NotFound, "pull image %s: not authorised: %w; check its name, and %s, or use docker login on the node as the agent's user, or give the agent DOCKER_CONFIG; an image of your own needs no registry: %s",
+		ref, err, set, action.LoadImage.Of())
 }
 
 // isRefused reports whether a registry denies access.

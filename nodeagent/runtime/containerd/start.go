@@ -81,7 +81,7 @@ func (r *Runtime) create(ctx context.Context, c nodeagent.Container) (made, erro
 	if err := check(c); err != nil {
 		return made{}, err
 	}
-	img, err := r.image(ctx, c.Image)
+	img, err := r.image(ctx, c.Image, userOf(c))
 	if err != nil {
 		return made{}, err
 	}
@@ -142,7 +142,7 @@ func (r *Runtime) resume(ctx context.Context, c nodeagent.Container, record cont
 		// Only runc has written there, why it was interrupted.
 		tasklog.Truncate(c.LogPath)
 	}
-	m, err := r.madeOf(ctx, record)
+	m, err := r.madeOf(ctx, c, record)
 	if err != nil {
 		return err
 	}
@@ -150,9 +150,9 @@ func (r *Runtime) resume(ctx context.Context, c nodeagent.Container, record cont
 }
 
 // madeOf returns what an earlier call made the container from.
-func (r *Runtime) madeOf(ctx context.Context, record containers.Container) (made, error) {
+func (r *Runtime) madeOf(ctx context.Context, c nodeagent.Container, record containers.Container) (made, error) {
 	m := made{image: cmp.Or(record.Labels[labelImage], record.Image)}
-	img, err := r.image(ctx, m.image)
+	img, err := r.image(ctx, m.image, userOf(c))
 	if err != nil {
 		return m, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
+	"github.com/escher-sched/escher/cmd/escher/internal/cli/secret"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/top"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane"
@@ -195,6 +196,8 @@ func (f completions) completerOf(kind string) (c completer, files bool) {
 		}, false
 	case "CONTEXT":
 		return f.contextNames, false
+	case "SECRET":
+		return f.secretNames, false
 	case "RESOURCE":
 		return f.resourceNames, false
 	case "KEY":
@@ -234,12 +237,18 @@ func (f completions) flagCompleters() map[string]completer {
 		"request":      f.amounts,
 		"gpu-topology": words(string(types.LinkedDevices), string(types.OneNUMA)),
 		"until":        words("ended", "healthy", "running", "bound"),
+		"secret":       f.secretNames,
 		"order":        words(string(manifest.StopFirst), string(manifest.StartFirst)),
 		"sort":         words(top.TopSorts()...),
 		"lifetime":     words(string(types.OfTask), string(types.OfSession), string(types.OfReservation), string(types.OfJob), string(types.OfPolicy)),
 	}
 	maps.Copy(all, f.policyCompleters())
 	return all
+}
+
+// secretNames completes to the names of secrets.
+func (f completions) secretNames(ctx context.Context, _ string) []string {
+	return secret.Names(ctx, f.Factory)
 }
 
 // words completes to one of these.

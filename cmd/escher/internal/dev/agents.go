@@ -48,11 +48,12 @@ func (c *running) agent(node string, capacity types.Requests, ports nodeagent.Po
 		return err
 	}
 	c.runtimes = append(c.runtimes, runtime)
+	service := secrets.Service{Store: c.store, Keys: c.secrets}
 	return parts.Agent{
 		Config: nodeagent.Config{
 			Store: c.store, Runtime: runtime, Cluster: c.info.Cluster, Node: node, Version: c.cfg.Version, Host: "127.0.0.1",
 			Capacity: capacity, Devices: c.devices(node), Labels: c.cfg.Labels[node], Ports: ports, AllowMounts: c.cfg.AllowMounts, Permissions: c.cfg.Permissions,
-			StateDir: c.cfg.Dir.agent(node), Secrets: parts.OwnSecrets(secrets.Service{Store: c.store, Keys: c.secrets}), Metrics: metrics, Logger: c.cfg.Log.Named("agent"),
+			StateDir: c.cfg.Dir.agent(node), Secrets: parts.OwnSecrets(service), Login: parts.OwnLogins(service), Metrics: metrics, Logger: c.cfg.Log.Named("agent"),
 		},
 		Usage: usage.Config{Metrics: used},
 		Close: closeRuntime,

@@ -60,6 +60,7 @@ var phrases = [...]string{
 	action.CheckMachine:     "sudo {escher node doctor}",
 	action.LoadImage:        "{escher image load}",
 	action.SetSecret:        "set it with {escher secret set %s}",
+	action.SetLogin:         "give its password with {escher secret set --registry %s --username USER}",
 	action.StartNode:        "{escher dev} on this machine, or {escher agent} on each of several",
 	action.RestartAgent:     "{escher agent}, or the {escher dev} that it is part of",
 	action.StartServer:      "{escher server --endpoints …}, on any machine that reaches etcd",

@@ -148,7 +148,7 @@ func (p *process) join(ctx context.Context, cfg *AgentConfig) (cluster string, e
 			p.stack.Start("identity of the node", id.Run)
 		}
 		cfg.Join.identity = id
-		cfg.Agent.Secrets = cfg.Join.secrets(id)
+		cfg.Agent.Secrets, cfg.Agent.Login = cfg.Join.secrets(id), cfg.Join.logins(id)
 	}
 	if err := p.connect(ctx, cfg.Etcd); err != nil {
 		return "", err

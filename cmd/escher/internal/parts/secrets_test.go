@@ -17,7 +17,7 @@ import (
 )
 
 // TestSecretsOfAnOlderServer: an agent tries again while its server is too old to open secrets, and fails a
-// task only if the server knows that a secret is missing.
+// task only if the server knows that a secret is missing. It pulls without a login if its server has none.
 func TestSecretsOfAnOlderServer(t *testing.T) {
 	store := memstore.New()
 	authority := access.New(store, time.Now, zap.NewNop())
@@ -43,8 +43,13 @@ func TestSecretsOfAnOlderServer(t *testing.T) {
 		"a broken one": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, types.Internal, "answers 502"},
 	} {
 		server := httptest.NewServer(c.handler)
-		_, err := Join{Server: server.URL}.secrets(&nodeIdentity{})(t.Context(), nodeagent.Attempt{Node: "n1", Namespace: "lab", Task: "one", Number: 1})
+		attempt := nodeagent.Attempt{Node: "n1", Namespace: "lab", Task: "one", Number: 1}
+		_, err := Join{Server: server.URL}.secrets(&nodeIdentity{})(t.Context(), attempt)
+		login, none := Join{Server: server.URL}.logins(&nodeIdentity{})(t.Context(), attempt)
 		server.Close()
+		if isOlder := c.class == types.Unavailable; login.Secret != "" || (none == nil) != isOlder || !isOlder && types.ClassOf(none) != c.class {
+			t.Errorf("%s: the login is %+v, %v", name, login, none)
+		}
 		if !types.Is(err, c.class) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v of class %s, want %s: %s", name, err, types.ClassOf(err), c.class, c.says)
 		}

@@ -18,7 +18,7 @@ func runHeadings() []cmdutil.Heading {
 			"interleave", "on-loss", "shortest", "earliest-deadline", "least-attained", "aging", "stay", "migrate", "policy", "scheduler",
 		}},
 		{Title: "Container", Flags: []string{
-			"env", "env-file", "workdir", "port", "mount", "scratch", "tmpfs", "shm-size", "user", "entrypoint", "binary", "init", "interactive", "tty",
+			"env", "env-file", "secret", "workdir", "port", "mount", "scratch", "tmpfs", "shm-size", "user", "entrypoint", "binary", "init", "interactive", "tty",
 		}},
 		{Title: "Health and restarts", Flags: []string{
 			"retries", "restart", "restart-delay", "restart-max-delay", "max-run", "deadline", "grace", "signal", "stop-signal",

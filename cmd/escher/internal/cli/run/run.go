@@ -33,6 +33,7 @@ the task, and the end of this command ends its input.
   escher run --policy 'pack={}' train:3                           any policy: escher policies kinds
   escher run -it busybox:1.36 -- sh                               a shell; -i alone passes an input
   escher run -d -l team=vision train:3                            a label: escher ps -l team=vision
+  escher run --secret db train:3                                  a secret, in /run/secrets/db
   escher run -d --request slot=1 --binary ./escher -- version     a program without an image
 
 The cluster owns the task: it runs on if this command is killed. To find it, use escher ps;

@@ -27,6 +27,7 @@ type specFlags struct {
 	// local is the directory to send that workdir names; spec sets it.
 	local           string
 	mounts, scratch []string
+	secrets         []string
 	ports           []string
 	restart         string
 	delay, maxDelay time.Duration
@@ -51,6 +52,7 @@ func (s *specFlags) Add(cmd *cobra.Command) {
 	flags.StringVarP(&s.user, "user", "u", "", "uid[:gid], or the name of a user in the image")
 	flags.StringArrayVarP(&s.mounts, "mount", "v", nil, "SOURCE:TARGET[:ro]: a path of the node, which must allow it, in the container")
 	flags.StringArrayVar(&s.scratch, "scratch", nil, "TARGET: an empty directory of the task, deleted with it")
+	flags.StringArrayVar(&s.secrets, "secret", nil, "NAME[,target=DIRECTORY]: a secret as files in memory, at /run/secrets/NAME or that directory; NAME:VALUE,env=VARIABLE: one value as a variable; repeat for several")
 	flags.StringArrayVarP(&s.ports, "port", "p", nil, "NAME[=NUMBER]: a port of the node, found in ESCHER_PORT_NAME, and the first one in PORT; the node chooses the number unless it is given")
 	flags.StringVar(&s.restart, "restart", "never", "never, on-failure[:LIMIT] or always[:LIMIT]: when its process runs again, on the same node")
 	flags.DurationVar(&s.delay, "restart-delay", 0, "wait before the first restart, doubled for each that follows")
@@ -82,6 +84,11 @@ func (s *specFlags) spec(f *cmdutil.Factory, image string, command []string) (*t
 	}
 	for _, target := range s.scratch {
 		out.Mounts = append(out.Mounts, types.Mount{Target: target})
+	}
+	for _, text := range s.secrets {
+		use, err := parseSecret(text)
+		out.Secrets = append(out.Secrets, use)
+		note(err)
 	}
 	for _, text := range s.ports {
 		p, err := parsePort(text)

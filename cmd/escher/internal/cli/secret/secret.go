@@ -2,6 +2,8 @@
 package secret
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -18,6 +20,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	given "github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -68,9 +71,9 @@ func connect(f *cmdutil.Factory) (*client.Client, error) {
 }
 
 func newSet(f *cmdutil.Factory) *cobra.Command {
-	stdin := ""
+	stdin, registry, user := "", "", ""
 	cmd := &cobra.Command{
-		Use:   "set NAME KEY=VALUE|KEY=@FILE...",
+		Use:   "set [SECRET KEY=VALUE|KEY=@FILE...]",
 		Short: "Set the values of a secret",
 		Long: `Sets the values of a secret, in place of all values that it had. Give a value by a file or
 by the input: other users of this machine can see the arguments of a command. Files and
@@ -80,30 +83,86 @@ the input are taken as they are, with the last line break.
   escher secret set tls tls.crt=@server.pem tls.key=@server.key -n web
   printf sesame | escher secret set db --stdin password
 
-Running tasks keep the values that they have, until a restart.`,
-		Args: cmdutil.AtLeastOne("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			values, err := parse(args[1:], stdin, f.In)
-			if err != nil {
-				return err
+Running tasks keep the values that they have, until a restart.
+
+With --registry, the input has the password of a user of a registry. The tasks of the
+namespace pull the images of that registry with it. The name of the secret follows from
+the host: registry-ghcr.io.
+
+  cat ghcr.token | escher secret set --registry ghcr.io --username ann`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("registry") {
+				return cmdutil.Exactly()(cmd, args)
 			}
-			if err := secrets.Validate(args[0], values); err != nil { // before anything is sent
-				return err
+			if user != "" {
+				return types.Errorf(types.Invalid, "username: is given without --registry: give both, or username=%s as a value", types.Cut(user, types.MaxName))
 			}
-			c, err := connect(f)
-			if err != nil {
-				return err
+			return cmdutil.AtLeastOne("SECRET")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			var name string
+			var values map[string][]byte
+			if cmd.Flags().Changed("registry") {
+				if name, values, err = login(f, registry, user, stdin); err != nil {
+					return err
+				}
+			} else {
+				name = args[0]
+				if values, err = parse(args[1:], stdin, f.In); err != nil {
+					return err
+				}
 			}
-			defer c.Close()
-			if err := c.Do(cmd.Context(), http.MethodPut, f.Path("secrets", args[0]), map[string]any{"base64": values}, nil); err != nil {
-				return err
-			}
-			fmt.Fprintln(f.Out, args[0])
-			return nil
+			return set(cmd.Context(), f, name, values)
 		},
 	}
 	cmd.Flags().StringVar(&stdin, "stdin", "", "name of a value to read from the input")
+	cmd.Flags().StringVar(&registry, "registry", "", "HOST[:PORT]: set the user and the password for pulls from this registry")
+	cmd.Flags().StringVar(&user, "username", "", "user of the registry")
 	return cmd
+}
+
+// set sets a secret.
+func set(ctx context.Context, f *cmdutil.Factory, name string, values map[string][]byte) error {
+	if err := secrets.Validate(name, values); err != nil { // before anything is sent
+		return err
+	}
+	c, err := connect(f)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.Do(ctx, http.MethodPut, f.Path("secrets", name), map[string]any{"base64": values}, nil); err != nil {
+		return err
+	}
+	fmt.Fprintln(f.Out, name)
+	return nil
+}
+
+// login returns the secret of a user of a registry, whose password is the input: a line of a terminal, or all
+// of it.
+func login(f *cmdutil.Factory, registry, user, stdin string) (string, map[string][]byte, error) {
+	name, err := given.LoginName(registry)
+	if err != nil {
+		return "", nil, err
+	}
+	if stdin != "" {
+		return "", nil, types.Errorf(types.Invalid, "stdin: with --registry, the input is the password: leave it out")
+	}
+	in := f.In
+	if f.InputIsTerminal() == nil {
+		f.Tell("paste the password, and press Enter")
+		line, _ := bufio.NewReader(io.LimitReader(in, types.MaxSecretValue)).ReadString('\n') // CheckLogin refuses none
+		in = strings.NewReader(line)
+	}
+	password, err := read(in)
+	if err != nil {
+		return "", nil, types.Errorf(types.Invalid, "password: %w: pass it as input", err)
+	}
+	password = bytes.TrimRight(password, "\r\n")
+	if err := given.CheckLogin(user, string(password)); err != nil {
+		return "", nil, types.Errorf(types.Invalid, "%w: give --username USER, and the password as input", err)
+	}
+	return name, map[string][]byte{given.Username: []byte(user), given.Password: password}, nil
 }
 
 // parse returns the values that arguments give, and the one that the input has. No error quotes a value.
@@ -205,14 +264,29 @@ func list(ctx context.Context, f *cmdutil.Factory, c *client.Client) ([]row, err
 	return rows, err
 }
 
+// Names returns the names of the secrets of the namespace, for completion: none if they cannot be listed.
+func Names(ctx context.Context, f *cmdutil.Factory) []string {
+	c, err := connect(f)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	all, _ := list(ctx, f, c) // no errors while typing
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.Name
+	}
+	return names
+}
+
 func newRm(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
-		Use:   "rm NAME...",
+		Use:   "rm SECRET...",
 		Short: "Remove secrets",
 		Long: `Removes secrets. Running tasks keep the values that they have; tasks that start later fail.
 
   escher secret rm db`,
-		Args: cmdutil.AtLeastOne("NAME"),
+		Args: cmdutil.AtLeastOne("SECRET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := connect(f)
 			if err != nil {
