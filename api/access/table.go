@@ -16,6 +16,8 @@ type Row struct {
 	Needs     []rights.Need
 	// InCluster reports whether the needs are in the cluster, whatever the path is.
 	InCluster bool
+	// Public reports whether every program may call it, without a token: it gets no caller.
+	Public bool
 	// Agents reports whether agents of nodes may call it without the needs.
 	Agents bool
 }
@@ -34,6 +36,7 @@ func Table() []Row { return slices.Concat(ofAccess(), ofCluster(), ofNamespace()
 // ofAccess are the operations on identities, tokens and rights.
 func ofAccess() []Row {
 	return []Row{
+		{Operation: "getLogin", Public: true},
 		{Operation: "whoAmI"},
 		{Operation: "canI"},
 		{Operation: "listRights"},

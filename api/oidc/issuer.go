@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/zap"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 )
 
 // Config names an issuer, and says how its tokens are read.
@@ -100,7 +102,7 @@ func New(cfg Config, now func() time.Time, log *zap.Logger) (*Issuer, error) {
 		return nil, types.Errorf(types.Invalid, "oidc-client-id: is empty: give the id of the client that the issuer has for Escher")
 	case cfg.UsernameClaim == "" || cfg.GroupsClaim == "":
 		return nil, types.Errorf(types.Invalid, "oidc-username-claim, oidc-groups-claim: one is empty: leave it out for the default")
-	case !colon || cfg.Prefix != name+":" || !types.IsName(name):
+	case !colon || cfg.Prefix != name+":" || !types.IsName(name) || issued.IsKind(name):
 		return nil, types.Errorf(types.Invalid, "oidc-username-prefix: %q: tells users of the issuer from others: write a name and a colon, such as oidc:", types.Cut(cfg.Prefix, types.MaxName))
 	}
 	to, err := newTransport(cfg.CA)
@@ -159,14 +161,14 @@ func (i *Issuer) Verify(ctx context.Context, token string) (User, error) {
 // refusal returns why a token is not valid. keyErr is the error about the key of its signature; nil if that is
 // right.
 func (i *Issuer) refusal(err, keyErr error) error {
-	if _, unreached := errors.AsType[*url.Error](keyErr); unreached && !errors.Is(keyErr, errPaused) || errors.Is(keyErr, context.Canceled) || errors.Is(keyErr, context.DeadlineExceeded) {
+	if types.Is(keyErr, types.Unavailable) {
 		return types.Errorf(types.Unavailable, "ask the issuer %s for its keys: %.300s: try again, or log in with a token of an administrator", i.cfg.Issuer, keyErr)
 	}
 	if expired, ok := errors.AsType[*oidc.TokenExpiredError](err); ok {
 		return types.Errorf(types.Denied, "the token of %s expired at %s: log in again with escher login", i.cfg.Issuer, expired.Expiry.UTC().Format(time.RFC3339))
 	}
-	if errors.Is(keyErr, errPaused) {
-		return types.Errorf(types.Denied, "the token has a key that %s did not have some seconds ago: log in again with escher login, or try again in a minute", i.cfg.Issuer)
+	if errors.Is(keyErr, errUnknown) {
+		return types.Errorf(types.Denied, "the token is not signed by the issuer %s: log in again with escher login; if the issuer has a new key, try again in a minute", i.cfg.Issuer)
 	}
 	return types.Errorf(types.Denied, "the token is not valid at the issuer %s: %.300s: log in again with escher login", i.cfg.Issuer, err)
 }
@@ -214,19 +216,21 @@ func (i *Issuer) discover() (*provider, error) {
 		i.log.Warn("issuer of logins is not reached", zap.Error(i.failed))
 		return nil, i.failed
 	}
-	paced := i.to
-	paced.allow = func() bool { return i.keys.AllowN(i.now(), 1) }
-	keys := keySet{oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), paced.client()), meta.JWKS)}
+	keys := &keySet{url: meta.JWKS, client: i.to.client(), allow: func() bool { return i.keys.AllowN(i.now(), 1) }, reading: make(chan struct{}, 1)}
+	var algorithms []string
+	for _, a := range asymmetric() {
+		algorithms = append(algorithms, string(a))
+	}
 	i.current = &provider{
-		verifier: oidc.NewVerifier(i.cfg.Issuer, keys, &oidc.Config{ClientID: i.cfg.ClientID, SupportedSigningAlgs: asymmetric(), Now: i.now}),
+		verifier: oidc.NewVerifier(i.cfg.Issuer, keys, &oidc.Config{ClientID: i.cfg.ClientID, SupportedSigningAlgs: algorithms, Now: i.now}),
 		made:     i.now(), verified: make(map[[sha256.Size]byte]User),
 	}
 	return i.current, nil
 }
 
-// asymmetric lists the algorithms of signatures by which the holder of a key makes no tokens.
-func asymmetric() []string {
-	return []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA}
+// asymmetric lists the algorithms of signatures by which the holder of a key that the issuer shows makes no tokens.
+func asymmetric() []jose.SignatureAlgorithm {
+	return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 }
 
 // known returns the bearer of a token that has been verified.

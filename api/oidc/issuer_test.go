@@ -170,7 +170,9 @@ func TestClaims(t *testing.T) {
 
 // TestOtherClaims takes the name from another claim: nothing is verified about its address then.
 func TestOtherClaims(t *testing.T) {
-	w := newWorld(t, func(c *oidc.Config) { c.UsernameClaim, c.GroupsClaim, c.Prefix = "preferred_username", "roles", "corp:" })
+	w := newWorld(t, func(c *oidc.Config) {
+		c.UsernameClaim, c.GroupsClaim, c.Prefix = "preferred_username", "roles", "corp:"
+	})
 	w.accepted(w.Token(map[string]any{"preferred_username": "bob", "email_verified": false, "roles": []string{"x"}, "groups": []string{"y"}}), "corp_3abob", "corp_3ax")
 	// No claim makes the name of a local account, or of another user.
 	for _, name := range []string{"root", "oidc:alice", "corp:bob", "bob_3a", "_3abob", "../bob"} {
@@ -234,15 +236,15 @@ func TestFlood(t *testing.T) {
 		token := w.Sign(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: stranger, KeyID: fmt.Sprint(i)}}, nil)
 		w.refused("flood", token, types.Denied, "escher login")
 	}
-	if n := w.Asked("/keys"); n != 5 {
+	if n := w.Asked("/keys"); n != 6 {
 		t.Errorf("50 tokens with unknown keys made %d requests", n)
 	}
 	w.Rotate(false)
 	token := w.Token(nil)
-	w.refused("too soon", token, types.Denied, "did not have some seconds ago")
+	w.refused("too soon", token, types.Denied, "try again in a minute")
 	w.pass(10 * time.Second)
 	w.accepted(token, alice)
-	if n := w.Asked("/keys"); n != 6 {
+	if n := w.Asked("/keys"); n != 7 {
 		t.Errorf("a new key is found with %d requests", n)
 	}
 }
@@ -259,7 +261,7 @@ func TestRotation(t *testing.T) {
 	w.accepted(w.Token(nil), alice)
 	w.accepted(old, alice)
 	w.pass(time.Hour)
-	w.refused("removed key", old, types.Denied, "failed to verify id token signature")
+	w.refused("removed key", old, types.Denied, "is not signed by the issuer")
 }
 
 // TestDown: an issuer that is down is asked again after a pause, by one request for all that wait, and local
@@ -328,6 +330,7 @@ func TestConfig(t *testing.T) {
 		"oidc-username-prefix: \"oidc\"":      func(c *oidc.Config) { c.Prefix = "oidc" },
 		"oidc-username-prefix: \"a:b:\"":      func(c *oidc.Config) { c.Prefix = "a:b:" },
 		"oidc-username-prefix: \"a:b\"":       func(c *oidc.Config) { c.Prefix = "a:b" },
+		"oidc-username-prefix: \"user:\"":     func(c *oidc.Config) { c.Prefix = "user:" },
 		"oidc-username-prefix: \"-:\"":        func(c *oidc.Config) { c.Prefix = "-:" },
 		"oidc-ca: open ":                      func(c *oidc.Config) { c.CA = "/nonexistent" },
 		"none.pem has no certificate in PEM:": func(c *oidc.Config) { c.CA = none },

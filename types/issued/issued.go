@@ -54,13 +54,23 @@ func Text(name string) string {
 	return name
 }
 
-// Subject returns a subject with the name for its text: user:oidc:bob is user:oidc_3abob.
+// Subject returns a subject with the name for its text: user:oidc:bob is user:oidc_3abob. A text without a kind
+// is that of a name.
 func Subject(text string) string {
 	kind, rest, _ := strings.Cut(text, ":")
-	if rest == "" {
-		return text
+	if !IsKind(kind) {
+		return Name(text)
 	}
 	return kind + ":" + Name(rest)
+}
+
+// IsKind reports whether a text is a kind of subjects.
+func IsKind(text string) bool {
+	switch text {
+	case types.UserSubject, types.GroupSubject, types.ServiceSubject, types.NodeSubject:
+		return true
+	}
+	return false
 }
 
 // SubjectText returns a subject with the text for its name.

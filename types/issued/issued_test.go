@@ -35,6 +35,9 @@ func TestName(t *testing.T) {
 	if got := Subject("alice"); got != "alice" {
 		t.Errorf("%q", got)
 	}
+	if got := Subject("oidc:bob"); got != "oidc_3abob" {
+		t.Errorf("%q", got)
+	}
 	if got := SubjectText("oidc_3aalice"); got != "oidc:alice" {
 		t.Errorf("%q", got)
 	}
