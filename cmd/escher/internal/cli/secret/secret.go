@@ -19,6 +19,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 )
 
 const secretHelp = `Keeps passwords and keys for tasks. Servers seal the values; no command shows them. A task
@@ -49,8 +50,8 @@ func NewSecret(f *cmdutil.Factory) *cobra.Command {
 
 // connect returns a client of a server; the caller closes it. Precondition: the cluster is reached by etcd,
 // which has no key for secrets.
-func connect(f *cmdutil.Factory) (*client.Client, error) {
-	place, err := f.Place()
+func connect(ctx context.Context, f *cmdutil.Factory) (*client.Client, error) {
+	place, err := f.FreshPlace(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ Running tasks keep the values that they have, until a restart.`,
 			if err := secrets.Validate(args[0], values); err != nil { // before anything is sent
 				return err
 			}
-			c, err := connect(f)
+			c, err := connect(cmd.Context(), f)
 			if err != nil {
 				return err
 			}
@@ -168,7 +169,7 @@ func (r row) Row() []string {
 		names[i] = e.Name
 		sum += e.Bytes
 	}
-	return []string{r.Name, strings.Join(names, ","), fmt.Sprint(sum), render.When(r.Set.UnixNano(), r.now), r.User, r.Key}
+	return []string{r.Name, strings.Join(names, ","), fmt.Sprint(sum), render.When(r.Set.UnixNano(), r.now), issued.Text(r.User), r.Key}
 }
 
 func newLs(f *cmdutil.Factory) *cobra.Command {
@@ -181,7 +182,7 @@ were set.
   escher secret ls -o wide`,
 		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := connect(f)
+			c, err := connect(cmd.Context(), f)
 			if err != nil {
 				return err
 			}
@@ -214,7 +215,7 @@ func newRm(f *cmdutil.Factory) *cobra.Command {
   escher secret rm db`,
 		Args: cmdutil.AtLeastOne("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := connect(f)
+			c, err := connect(cmd.Context(), f)
 			if err != nil {
 				return err
 			}
