@@ -2,6 +2,7 @@
 package oidctest
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -54,6 +55,10 @@ type State struct {
 	Down, NoDevice bool
 	// Denied makes the user refuse logins, and Ended the issuer renewals.
 	Denied, Ended bool
+	// Address is where users confirm a login; empty means at the issuer.
+	Address string
+	// Flaky makes it answer the first attempt to get a token as if it were down.
+	Flaky bool
 	// NoToken leaves the token of the user out of answers.
 	NoToken bool
 	// Garbage makes it answer with what is no answer.
@@ -193,10 +198,10 @@ func (i *Issuer) device(r *http.Request) (int, any) {
 	if r.PostFormValue("client_id") != ClientID || r.PostFormValue("scope") != "openid offline_access email groups" {
 		return http.StatusBadRequest, map[string]string{"error": "invalid_client", "error_description": "scope " + r.PostFormValue("scope")}
 	}
-	code := rand.Text()
+	code, address := rand.Text(), cmp.Or(i.Address, i.URL+"/activate")
 	i.pending[code] = 1
 	return http.StatusOK, map[string]any{
-		"device_code": code, "user_code": "ABCD-EFGH", "verification_uri": i.URL + "/activate", "verification_uri_complete": i.URL + "/activate?user_code=ABCD-EFGH",
+		"device_code": code, "user_code": "ABCD-EFGH", "verification_uri": address, "verification_uri_complete": address + "?user_code=ABCD-EFGH",
 		"expires_in": 600, "interval": 1,
 	}
 }
@@ -218,6 +223,9 @@ func (i *Issuer) token(r *http.Request) (int, any) {
 			return refused("invalid_grant")
 		}
 		if i.pending[code]--; left > 0 {
+			if i.Flaky {
+				return http.StatusBadGateway, nil
+			}
 			return refused("authorization_pending")
 		}
 		if i.Denied {
