@@ -51,9 +51,10 @@ func NewFlow(ctx context.Context, login Login, ca string, now func() time.Time) 
 	if err != nil {
 		return nil, err
 	}
-	t.fails = false
-	f := &Flow{login: login, client: t.client(), now: now}
-	if f.provider, err = oidc.NewProvider(f.with(ctx), login.Issuer); err != nil {
+	f := &Flow{login: login, now: now}
+	f.provider, err = oidc.NewProvider(oidc.ClientContext(ctx, t.client()), login.Issuer)
+	t.fails = false // its refusals say why
+	if f.client = t.client(); err != nil {
 		return nil, types.Errorf(types.Unavailable, "ask the issuer %.200s about itself: %.300s: give the authority of its certificate with --oidc-ca, or ask an administrator whether it runs", login.Issuer, err)
 	}
 	var meta struct {
