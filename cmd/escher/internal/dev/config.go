@@ -103,6 +103,9 @@ func (c Config) Validate() error {
 	if err := c.Collect.Validate(); err != nil {
 		return err
 	}
+	if _, err := oidc.New(c.OIDC, time.Now, c.Log); err != nil {
+		return err
+	}
 	if c.History < 0 {
 		return types.Errorf(types.Invalid, "history: %s is negative: give how long ended tasks are kept, or 0 to keep no history", c.History)
 	}

@@ -86,6 +86,9 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	if cfg.History < 0 {
 		return types.Errorf(types.Invalid, "history: %s is negative: give how long ended tasks are kept, or 0 to keep no history", cfg.History)
 	}
+	if _, err := oidc.New(cfg.OIDC, time.Now, cfg.Log); err != nil { // before it waits for etcd
+		return err
+	}
 	keys, err := secretsKeys(cfg.SecretsKey)
 	if err != nil {
 		return err
