@@ -118,7 +118,7 @@ func (k *keySet) get() ([]jose.JSONWebKey, error) {
 	var keys []jose.JSONWebKey
 	for _, text := range set.Keys {
 		var key jose.JSONWebKey
-		if json.Unmarshal(text, &key) == nil && key.IsPublic() && key.Use != "enc" {
+		if json.Unmarshal(text, &key) == nil && key.Use != "enc" {
 			keys = append(keys, key)
 		}
 	}
