@@ -8,6 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/escher-sched/escher/api/oidc/oidctest"
 )
 
 // guides are the pages whose commands TestGuides runs, in order, below docs.
@@ -40,6 +43,63 @@ func (c *cluster) guideEnv() []string {
 // TestUsersGuide is TestGuides for the tutorial of several users, whose server has an address.
 func TestUsersGuide(t *testing.T) {
 	t.Parallel()
+	_, env := startedAt(t)
+	text, err := os.ReadFile("../docs/tutorial-users.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow(t, env, string(text))
+}
+
+// TestLoginGuide is TestGuides for logins at an issuer, whose user confirms each code. Each command renews
+// its token, until the issuer ends the login.
+func TestLoginGuide(t *testing.T) {
+	t.Parallel()
+	issuer := oidctest.Start(t)
+	issuer.Set(func(s *oidctest.State) { s.Life, s.Claims = 30*time.Second, map[string]any{"groups": []string{"ml"}} })
+	c, env := startedAt(t, "--oidc-issuer", issuer.URL, "--oidc-client-id", oidctest.ClientID, "--oidc-ca", issuer.CA)
+	c.must("image", "make", "--applets", "busybox", "escher.local/bb:1", "/usr/bin/busybox")
+	text, err := os.ReadFile("../docs/login.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page, found := strings.Cut(string(text), "## Use it\n")
+	first, second, ends := strings.Cut(page, "## The end of a login\n")
+	if !found || !ends {
+		t.Fatal("the page has other headings")
+	}
+	env = append(env, "ISSUER_CA="+issuer.CA)
+	follow(t, env, first)
+	if n := issuer.Asked("/token"); n < 6 { // two for the login, and one for each command
+		t.Errorf("the tokens were renewed %d times", n-2)
+	}
+	issuer.Set(func(s *oidctest.State) { s.Ended = true })
+	settings := filepath.Join(configOf(env), "escher", "config.yaml")
+	config, err := os.ReadFile(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The token that the last command got expires.
+	late := regexp.MustCompile(`expires: .*`).ReplaceAll(config, []byte(`expires: "2026-01-02T03:04:05Z"`))
+	if err := os.WriteFile(settings, late, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	follow(t, env, second)
+}
+
+// configOf returns the directory of settings in an environment.
+func configOf(env []string) (dir string) {
+	for _, x := range env {
+		if value, ok := strings.CutPrefix(x, "XDG_CONFIG_HOME="); ok {
+			dir = value
+		}
+	}
+	return dir
+}
+
+// startedAt starts a cluster that users reach at SERVER, and returns it with the environment of a guide.
+func startedAt(t *testing.T, args ...string) (*cluster, []string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		t.Fatal(err)
@@ -52,12 +112,8 @@ func TestUsersGuide(t *testing.T) {
 	if out, err := exec.Command(built.escher, "admin", "certificate", "--host", "localhost", "--out", certs).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	c := started(t, "--nodes", "2", "--cpu", "2", "--api", address, "--api-cert", filepath.Join(certs, "server.pem"), "--api-key", filepath.Join(certs, "server.key"))
-	text, err := os.ReadFile("../docs/tutorial-users.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	follow(t, append(c.guideEnv(), "SERVER="+address, "CERTS="+certs, "XDG_CONFIG_HOME="+t.TempDir()), string(text))
+	c := started(t, append(args, "--nodes", "2", "--cpu", "2", "--api", address, "--api-cert", filepath.Join(certs, "server.pem"), "--api-key", filepath.Join(certs, "server.key"))...)
+	return c, append(c.guideEnv(), "SERVER="+address, "CERTS="+certs, "XDG_CONFIG_HOME="+t.TempDir())
 }
 
 // follow runs the commands of a page in a directory of its own.

@@ -58,7 +58,7 @@ func (w *world) bearer(c types.Credential, life time.Duration) (Caller, string) 
 		w.t.Fatal(err)
 	}
 	synctest.Wait()
-	who, err := w.Identify(token)
+	who, err := w.Identify(w.t.Context(), token)
 	if err != nil || who.Token != id || who.Subject != c.Subject {
 		w.t.Fatalf("%+v, %v", who, err)
 	}
@@ -140,16 +140,16 @@ func TestTokens(t *testing.T) {
 			"", "x", "escher_", "escher__", "escher_" + alice.Token, "escher_" + alice.Token + "_", token + "x", token[:len(token)-1], strings.ToLower(token),
 			strings.Replace(token, alice.Token, other.Token, 1), strings.TrimPrefix(token, "escher_"), strings.Replace(token, alice.Token, "none", 1), token + "\n",
 		} {
-			if id, err := w.Identify(wrong); !types.Is(err, types.Denied) || id.Subject != "" {
+			if id, err := w.Identify(t.Context(), wrong); !types.Is(err, types.Denied) || id.Subject != "" {
 				t.Errorf("%q: %+v, %v", wrong, id, err)
 			}
 		}
 		time.Sleep(time.Hour - time.Nanosecond)
-		if _, err := w.Identify(token); err != nil {
+		if _, err := w.Identify(t.Context(), token); err != nil {
 			t.Errorf("in its last moment: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
-		if _, err := w.Identify(token); !types.Is(err, types.Denied) || !strings.Contains(err.Error(), "expired at") {
+		if _, err := w.Identify(t.Context(), token); !types.Is(err, types.Denied) || !strings.Contains(err.Error(), "expired at") {
 			t.Errorf("after its end: %v", err)
 		}
 		carol, token := w.bearer(types.Credential{Subject: "user:carol"}, 0)
@@ -157,7 +157,7 @@ func TestTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if _, err := w.Identify(token); !types.Is(err, types.Denied) || !strings.Contains(err.Error(), "revoked") {
+		if _, err := w.Identify(t.Context(), token); !types.Is(err, types.Denied) || !strings.Contains(err.Error(), "revoked") {
 			t.Errorf("after it was revoked: %v", err)
 		}
 	})
@@ -166,7 +166,7 @@ func TestTokens(t *testing.T) {
 // TestUnknownYet refuses tokens until the credentials are known, as unavailable: the caller tries again.
 func TestUnknownYet(t *testing.T) {
 	a := New(memstore.New(), time.Now, zap.NewNop())
-	if _, err := a.Identify("escher_a_b"); !types.Is(err, types.Unavailable) {
+	if _, err := a.Identify(t.Context(), "escher_a_b"); !types.Is(err, types.Unavailable) {
 		t.Error(err)
 	}
 }
@@ -382,7 +382,7 @@ func TestJunk(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if _, err := w.Identify(token); !types.Is(err, types.Denied) {
+		if _, err := w.Identify(t.Context(), token); !types.Is(err, types.Denied) {
 			t.Error(err)
 		}
 		if err := w.May(Identity{Subject: "user:alice"}, need("read tasks"), "lab"); !types.Is(err, types.Denied) {
@@ -458,7 +458,7 @@ func (w *world) child(by Caller, c types.Credential) Caller {
 		w.t.Fatal(err)
 	}
 	synctest.Wait()
-	id, err := w.Identify(token)
+	id, err := w.Identify(w.t.Context(), token)
 	if err != nil {
 		w.t.Fatal(err)
 	}

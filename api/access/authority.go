@@ -16,9 +16,11 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/escher-sched/escher/api/certs"
+	"github.com/escher-sched/escher/api/oidc"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 	"github.com/escher-sched/escher/types/rights"
 )
 
@@ -28,6 +30,10 @@ var ErrUnauthenticated = errors.New("authenticate")
 // Authority knows the credentials and rights of a cluster. It follows them, so that a revoked
 // credential ends within moments, with the requests that it has open.
 type Authority struct {
+	// Issuer verifies tokens that the cluster did not make; nil means that there are none. It is set before
+	// Run.
+	Issuer *oidc.Issuer
+
 	store controlplane.Store
 	now   func() time.Time
 	log   *zap.Logger
@@ -132,8 +138,11 @@ func hash(secret string) string {
 }
 
 // Identify returns the identity of the bearer of a token. Denied: there is no such token, or it has
-// expired. Unavailable: the credentials are not known yet.
-func (a *Authority) Identify(token string) (Identity, error) {
+// expired. Unavailable: the credentials are not known yet, or the issuer of the token is not reached.
+func (a *Authority) Identify(ctx context.Context, token string) (Identity, error) {
+	if a.issued(token) {
+		return a.ofIssuer(ctx, token)
+	}
 	rest, marked := strings.CutPrefix(token, secretMark)
 	id, secret, _ := strings.Cut(rest, "_")
 	a.mu.Lock()
@@ -150,6 +159,23 @@ func (a *Authority) Identify(token string) (Identity, error) {
 		Subject: c.Subject, Groups: c.Groups, Token: id, Role: c.Role, Namespaces: c.Namespaces, Expires: time.Unix(0, c.Expires),
 	}
 	return out, a.current(out)
+}
+
+// issued reports whether a token has the form of one of the issuer.
+func (a *Authority) issued(token string) bool { return a.Issuer != nil && oidc.IsToken(token) }
+
+// ofIssuer returns the identity of the bearer of a token of the issuer.
+func (a *Authority) ofIssuer(ctx context.Context, token string) (Identity, error) {
+	u, err := a.Issuer.Verify(ctx, token)
+	if types.Is(err, types.Denied) {
+		err = types.Errorf(types.Denied, "%w: %w", ErrUnauthenticated, err)
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return Identity{Subject: types.UserSubject + ":" + u.Name, Groups: u.Groups, Expires: u.Expires}, a.ready()
 }
 
 const (
@@ -226,6 +252,9 @@ func (a *Authority) ready() error {
 
 // Knows reports whether a token is a valid one, as far as is known here: it waits for nothing.
 func (a *Authority) Knows(token string) bool {
+	if a.issued(token) {
+		return a.Issuer.Knows(token)
+	}
 	rest, _ := strings.CutPrefix(token, secretMark)
 	id, secret, _ := strings.Cut(rest, "_")
 	a.mu.Lock()
@@ -236,9 +265,6 @@ func (a *Authority) Knows(token string) bool {
 
 // current returns nil while the credential of an identity is valid. The caller holds the lock.
 func (a *Authority) current(id Identity) error {
-	if id.Token == "" {
-		return nil
-	}
 	for name, depth := id.Token, 0; name != ""; depth++ {
 		c, ok := a.credentials[name]
 		if name = c.Parent; ok && depth < maxOwn && (id.key == "" || c.Key == id.key) {
@@ -246,7 +272,7 @@ func (a *Authority) current(id Identity) error {
 		}
 		return types.Errorf(types.Denied, "%w: token %s was revoked: ask an administrator for one (escher auth token create)", ErrUnauthenticated, id.Token)
 	}
-	if !a.now().Before(id.Expires) {
+	if !id.Expires.IsZero() && !a.now().Before(id.Expires) {
 		return expired(id)
 	}
 	return nil
@@ -254,6 +280,9 @@ func (a *Authority) current(id Identity) error {
 
 // expired is the error about a token that has ended.
 func expired(id Identity) error {
+	if id.Token == "" {
+		return types.Errorf(types.Denied, "%w: the token of the issuer expired at %s: log in again with escher login", ErrUnauthenticated, id.Expires.UTC().Format(time.RFC3339))
+	}
 	return types.Errorf(types.Denied, "%w: token %s expired at %s: ask an administrator for one (escher auth token create)", ErrUnauthenticated, id.Token, id.Expires.UTC().Format(time.RFC3339))
 }
 
@@ -284,7 +313,7 @@ func denied(id Identity, n rights.Need, ns string) error {
 	if id.Role != "" || len(id.Namespaces) > 0 {
 		bounds = ", within the bounds of its token"
 	}
-	return types.Errorf(types.Denied, "%s: has no right to %s %s%s: ask an administrator for a role there (escher auth grant)", id.Subject, n, where, bounds)
+	return types.Errorf(types.Denied, "%s: has no right to %s %s%s: ask an administrator for a role there (escher auth grant)", issued.SubjectText(id.Subject), n, where, bounds)
 }
 
 // allowed reports whether an identity has a right. The caller holds the lock.

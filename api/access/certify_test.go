@@ -55,7 +55,7 @@ func TestCertificates(t *testing.T) {
 			}
 		}
 		// The hash of the key is public: it is no token.
-		if _, err := w.Identify("escher_" + nodeCredential("n1") + "_mine"); !types.Is(err, types.Denied) {
+		if _, err := w.Identify(t.Context(), "escher_"+nodeCredential("n1")+"_mine"); !types.Is(err, types.Denied) {
 			t.Errorf("its key passes as a token: %v", err)
 		}
 		if err := w.Certify(ctx, w.as(id), "n1", mine, end().Add(time.Hour)); err != nil {

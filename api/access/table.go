@@ -16,6 +16,8 @@ type Row struct {
 	Needs     []rights.Need
 	// InCluster reports whether the needs are in the cluster, whatever the path is.
 	InCluster bool
+	// Public reports whether every program may call it, without a token: it gets no caller.
+	Public bool
 	// Agents reports whether agents of nodes may call it without the needs.
 	Agents bool
 	// Tasks reports whether the sockets of tasks serve it, and Itself whether those with SocketSelf do, for
@@ -37,6 +39,7 @@ func Table() []Row { return slices.Concat(ofAccess(), ofCluster(), ofNamespace()
 // ofAccess are the operations on identities, tokens and rights.
 func ofAccess() []Row {
 	return []Row{
+		{Operation: "getLogin", Public: true},
 		{Operation: "whoAmI", Tasks: true, Itself: true},
 		{Operation: "canI", Tasks: true, Itself: true},
 		{Operation: "holdUnit", Tasks: true}, // for tasks alone, as the agent answers it

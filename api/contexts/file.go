@@ -3,6 +3,7 @@
 package contexts
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"maps"
@@ -10,7 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 
 	"github.com/escher-sched/escher/controlplane/etcdstore"
@@ -29,10 +32,23 @@ type Context struct {
 	etcdstore.Address `json:",inline"`
 	// Server is the address of the HTTP API, and Token the token for it. The authorities of its
 	// certificate are in CACert.
-	Server    string `json:"server,omitempty"`
-	Token     string `json:"token,omitempty"`
+	Server string `json:"server,omitempty"`
+	Token  string `json:"token,omitempty"`
+	// Login renews the token; nil for one that nothing renews.
+	Login     *Login `json:"login,omitempty"`
 	Dir       string `json:"dir,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
+}
+
+// Login is a login at an issuer of OpenID Connect.
+type Login struct {
+	Issuer   string `json:"issuer"`
+	ClientID string `json:"clientID"`
+	// CA is the file of the authorities of its certificate; empty means the system's.
+	CA string `json:"ca,omitempty"`
+	// Renewal is the token that renews; empty if the issuer gave none. Expires is when the context's ends.
+	Renewal string    `json:"renewal,omitempty"`
+	Expires time.Time `json:"expires"`
 }
 
 // Path returns the path of the file: in XDG_CONFIG_HOME, else in ~/.config; empty if neither is
@@ -104,6 +120,59 @@ func replace(path string, text []byte) error {
 		return errors.Join(err, os.Remove(temp.Name()))
 	}
 	return nil
+}
+
+// Change changes the file while no other process does: the token that renews a login counts once.
+func Change(ctx context.Context, path string, change func(*File) error) error {
+	if path == "" {
+		return File{}.Save(path)
+	}
+	unlock, err := lock(ctx, path+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	f, err := Load(path)
+	if err != nil {
+		return err
+	}
+	if f.Contexts == nil {
+		f.Contexts = make(map[string]Context)
+	}
+	if err := change(&f); err != nil {
+		return err
+	}
+	return f.Save(path)
+}
+
+// lockEvery is the pause between attempts to lock the file.
+const lockEvery = 20 * time.Millisecond
+
+// lock locks a file that it makes, and returns what unlocks it.
+func lock(ctx context.Context, path string) (unlock func() error, err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+			f, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		}
+	}
+	if err != nil {
+		return nil, types.Errorf(types.Precondition, "save contexts: %w: make %s writable", err, filepath.Dir(path))
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f.Close, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errors.Join(types.Errorf(types.Precondition, "lock %s: %w", path, err), f.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), f.Close())
+		case <-time.After(lockEvery):
+		}
+	}
 }
 
 // Get returns a context by its name. NotFound: there is none.

@@ -40,6 +40,8 @@ type Place struct {
 	etcdstore.Address
 	// Server is the address of the HTTP API, if the cluster is reached by it, and Token the token for it.
 	Server, Token string
+	// Login renews the token; nil for one that nothing renews: see Fresh.
+	Login *Login
 	// Dir is the directory of the cluster; empty means that of Home.
 	Dir string
 	// Namespace is the namespace to use.
@@ -129,7 +131,7 @@ func (p *Place) locate(given Given, c choice, getenv func(string) string) {
 // another: those of a context go with its own endpoints.
 func (p *Place) use(c choice, before etcdstore.Address) {
 	p.Address, p.Dir, p.Context = before.Or(c.Address), c.Dir, c.name
-	p.Server, p.Token = c.Server, cmp.Or(c.Token, p.Token)
+	p.Server, p.Token, p.Login = c.Server, cmp.Or(c.Token, p.Token), c.Login
 }
 
 // Directory returns the absolute path of the directory of the cluster.

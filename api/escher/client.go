@@ -81,6 +81,10 @@ func Connect(ctx context.Context, opts ...Option) (*Client, error) {
 	if err := types.ValidateName("namespace", place.Namespace); err != nil {
 		return nil, err
 	}
+	place, err = place.Fresh(ctx, o.environment(), time.Now) //nolint:forbidigo // the clock of logins is that of the issuer
+	if err != nil {
+		return nil, err
+	}
 	store, err := place.Dial(ctx)
 	if err != nil {
 		return nil, err

@@ -114,7 +114,7 @@ func Bearer(a *access.Authority) func(ctx context.Context) (access.Identity, err
 	return func(ctx context.Context) (access.Identity, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		if token := bearer(md); token != "" {
-			return a.Identify(token)
+			return a.Identify(ctx, token)
 		}
 		if cert := certified(ctx); cert != nil {
 			return a.Certified(cert)

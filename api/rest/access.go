@@ -7,8 +7,10 @@ import (
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/document"
+	"github.com/escher-sched/escher/api/oidc"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 	"github.com/escher-sched/escher/types/rights"
 )
 
@@ -81,6 +83,12 @@ func (b *OnlyBody) raw() []byte { return b.RawBody }
 func (s *service) access() {
 	const tag = "access"
 	m := access.Manager{Store: s.cfg.Store, Now: s.cfg.Now}
+	add(s, operation{http.MethodGet, "/v1/login", "getLogin", "Tell how to get a token of the issuer; needs no token", tag}, func(context.Context, *struct{}) (oidc.Login, error) {
+		if s.cfg.Authority == nil {
+			return oidc.Login{}, nil
+		}
+		return s.cfg.Authority.Issuer.Login(), nil
+	})
 	add(s, operation{http.MethodGet, "/v1/whoami", "whoAmI", "Show the identity of the caller", tag}, func(ctx context.Context, _ *struct{}) (me, error) {
 		c := access.From(ctx)
 		out := me{Subject: c.Subject, Groups: c.Groups, Token: c.Token, Role: c.Role, Namespaces: c.Namespaces, Root: c.Root}
@@ -101,7 +109,7 @@ func (s *service) access() {
 		})
 	post(s, operation{http.MethodPut, "/v1/rights/{name}", "grantRight", "Give subjects a role, or parts of one, in namespaces", tag},
 		func(ctx context.Context, in *OnNamed, b newRight) (nothing, error) {
-			return nothing{}, m.Grant(ctx, access.From(ctx), in.Name, types.Right{Subjects: b.Subjects, Role: rights.Role(b.Role), Allow: b.Allow, Namespaces: b.Namespaces})
+			return nothing{}, m.Grant(ctx, access.From(ctx), in.Name, types.Right{Subjects: issued.Each(b.Subjects, issued.Subject), Role: rights.Role(b.Role), Allow: b.Allow, Namespaces: b.Namespaces})
 		})
 	add(s, operation{http.MethodDelete, "/v1/rights/{name}", "revokeRight", "Remove a right; open requests that need it end", tag},
 		func(ctx context.Context, in *Named) (nothing, error) {
@@ -115,7 +123,7 @@ func (s *service) access() {
 	post(s, operation{http.MethodPost, "/v1/tokens", "createToken", "Make a token for the caller, or for any subject as an administrator", tag},
 		func(ctx context.Context, _ *OnlyBody, b newToken) (madeToken, error) {
 			by := access.From(ctx)
-			c := types.Credential{Subject: b.Subject, Groups: b.Groups, Role: rights.Role(b.Role), Namespaces: b.Namespaces, Note: b.Note}
+			c := types.Credential{Subject: issued.Subject(b.Subject), Groups: issued.Each(b.Groups, issued.Name), Role: rights.Role(b.Role), Namespaces: b.Namespaces, Note: b.Note}
 			if c.Subject == "" {
 				c.Subject = by.Subject
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/esl/apply"
+	given "github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/measured"
 )
@@ -28,6 +29,8 @@ func schemaName(t reflect.Type, hint string) string {
 		return "File" + name
 	case t == reflect.TypeFor[requests.Job](), t == reflect.TypeFor[requests.Policy]():
 		return "Launch" + name
+	case t == reflect.TypeFor[given.Login]():
+		return "Registry" + name
 	case path == reflect.TypeFor[types.Bundle]().PkgPath():
 		return "Stored" + name
 	case path == reflect.TypeFor[apply.Decision]().PkgPath():

@@ -69,6 +69,9 @@ func rightsTable() string {
 		if row.InCluster {
 			key += ", in the cluster"
 		}
+		if row.Public {
+			key = "nothing, no token either"
+		}
 		if key == "" {
 			key = "a token; each sees and changes what its rights allow"
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/controlplane/accounting"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 	"github.com/escher-sched/escher/types/labels"
 	"github.com/escher-sched/escher/types/rights"
 )
@@ -37,7 +38,7 @@ func (p *Past) filter(ctx context.Context, now time.Time) (f accounting.Filter, 
 	if err := access.From(ctx).May(rights.Need{Verb: rights.Read, Kind: rights.History}, p.Namespace); err != nil {
 		return f, err
 	}
-	f = accounting.Filter{Namespace: p.Namespace, User: p.User}
+	f = accounting.Filter{Namespace: p.Namespace, User: issued.Name(p.User)}
 	if p.Selector != "" {
 		if f.Selector, err = labels.Parse("selector", p.Selector); err != nil {
 			return f, err
@@ -174,7 +175,7 @@ type requestPage struct {
 func (s *service) listRequests(ctx context.Context, in *listedRequests) (requestPage, error) {
 	out := requestPage{Items: []recordedRequest{}}
 	err := access.From(ctx).May(rights.Need{Verb: rights.Read, Kind: rights.Audit}, in.Namespace)
-	f := accounting.RequestFilter{Namespace: in.Namespace, User: in.User, Refused: in.Refused}
+	f := accounting.RequestFilter{Namespace: in.Namespace, User: issued.Subject(in.User), Refused: in.Refused}
 	now := s.cfg.Now()
 	if err == nil {
 		f.Since, err = moment("since", in.Since, now)

@@ -315,6 +315,9 @@ func (w *world) access() {
 	if got := items(w.want("GET", in+"/keys?prefix=/escher/resources/team/slots/", ""), "key"); !slices.Equal(got, []string{"/escher/resources/team/slots/n01"}) {
 		w.t.Errorf("keys: %s", got)
 	}
+	if got := w.want("GET", "/v1/login", ""); got["issuer"] != nil {
+		w.t.Errorf("there is an issuer: %v", got)
+	}
 	if got := w.want("GET", "/v1/whoami", ""); got["root"] != true {
 		w.t.Errorf("the caller is %v", got)
 	}

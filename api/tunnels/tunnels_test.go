@@ -91,7 +91,7 @@ func (c *cluster) start(name string) *server {
 	c.Cleanup(stop)
 	s := &server{registry, plain.URL, stop}
 	c.await("it runs", func() bool {
-		_, err := authority.Identify("x")
+		_, err := authority.Identify(c.Context(), "x")
 		return types.Is(err, types.Denied) && len(c.shown(name)) > before
 	})
 	return s

@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"escher": escher, "exits": exits, "attach": attach, "attached": attached, "lines": lines, "until": until, "full": full, "clean": clean, "poison": poison, "joins": joins, "shows": shows, "nowhere": nowhere},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"escher": escher, "exits": exits, "attach": attach, "attached": attached, "lines": lines, "until": until, "full": full, "clean": clean, "poison": poison, "joins": joins, "shows": shows, "nowhere": nowhere, "issuer": issuer},
 		Setup: func(env *testscript.Env) error {
 			dir, err := os.MkdirTemp("/tmp", "esc-") // paths of sockets must be short
 			if err != nil {
@@ -282,7 +282,7 @@ func startDev(env *testscript.Env, dir dev.Dir, gpus string, served bool) error 
 	go func() {
 		ended <- dev.Run(ctx, dev.Config{
 			History: 720 * time.Hour,
-			API:     api.addresses, APICert: api.cert, APIKey: api.key,
+			API:     api.addresses, APICert: api.cert, APIKey: api.key, OIDC: api.oidc,
 			Dir: dir, Nodes: 2, Capacity: capacity, GPUs: simulatedGPUs, Runtimes: simulated(string(dir)), Version: "test",
 			Labels:   map[string][]types.Label{"node-1": {{Name: "zone", Value: "a"}}},
 			Log:      zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)),

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/api/oidc"
 	"github.com/escher-sched/escher/esl/collect"
 	"github.com/escher-sched/escher/nodeagent"
 	"github.com/escher-sched/escher/nodeagent/machine/devices"
@@ -52,6 +53,8 @@ type Config struct {
 	// files of its certificate. See parts.RESTConfig.
 	API             []string
 	APICert, APIKey string
+	// OIDC is the issuer at which users log in.
+	OIDC oidc.Config
 	// History is how long the history keeps ended tasks; 0 means no history.
 	History time.Duration
 	// Keep leaves containers running when the cluster stops.
@@ -98,6 +101,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if err := c.Collect.Validate(); err != nil {
+		return err
+	}
+	if _, err := oidc.New(c.OIDC, time.Now, c.Log); err != nil {
 		return err
 	}
 	if c.History < 0 {

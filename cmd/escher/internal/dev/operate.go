@@ -54,6 +54,6 @@ func (c *running) api(context.Context) error {
 	addresses := append([]string{c.info.API}, c.cfg.API...)
 	return parts.StartREST(c.stack, parts.RESTConfig{
 		Etcd:      &etcdstore.Config{Endpoints: []string{c.info.Endpoint}, Limits: etcdstore.ServerLimits()},
-		Addresses: addresses, Cert: c.cfg.APICert, Key: c.cfg.APIKey, Store: c.store, History: c.history, Secrets: c.secrets, Tunnels: c.tunnels, Version: c.cfg.Version, Log: c.cfg.Log.Named("api"),
+		Addresses: addresses, Cert: c.cfg.APICert, Key: c.cfg.APIKey, OIDC: c.cfg.OIDC, Store: c.store, History: c.history, Secrets: c.secrets, Tunnels: c.tunnels, Version: c.cfg.Version, Log: c.cfg.Log.Named("api"),
 	})
 }

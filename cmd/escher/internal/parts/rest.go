@@ -17,6 +17,7 @@ import (
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/certs"
 	"github.com/escher-sched/escher/api/gateway"
+	"github.com/escher-sched/escher/api/oidc"
 	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/api/tunnels"
@@ -39,6 +40,8 @@ type RESTConfig struct {
 	Cert, Key string
 	// CADir is the directory of the authority that signs the certificates of nodes; empty means none.
 	CADir string
+	// OIDC is the issuer at which users log in.
+	OIDC  oidc.Config
 	Store controlplane.Store
 	// Etcd is how to reach etcd for the gateway, which is at the same addresses; nil means no gateway.
 	Etcd *etcdstore.Config
@@ -58,6 +61,10 @@ type RESTConfig struct {
 // Precondition: it cannot listen there.
 func StartREST(stack *Stack, cfg RESTConfig) error {
 	authority := access.New(cfg.Store, time.Now, cfg.Log)
+	var err error
+	if authority.Issuer, err = oidc.New(cfg.OIDC, time.Now, cfg.Log); err != nil {
+		return err
+	}
 	calls, err := cfg.gateway(stack, authority)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/escher-sched/escher/api/oidc"
 	"github.com/escher-sched/escher/api/tunnels"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/cmd/escher/internal/ops"
@@ -50,6 +51,8 @@ type ServerConfig struct {
 	// certificate.
 	API             []string
 	APICert, APIKey string
+	// OIDC is the issuer at which users log in.
+	OIDC oidc.Config
 	// APICA is the directory of the authority that signs the certificates of nodes; empty means none.
 	APICA string
 	// SecretsKey is the file of the keys that seal secrets; empty means none.
@@ -82,6 +85,9 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	}
 	if cfg.History < 0 {
 		return types.Errorf(types.Invalid, "history: %s is negative: give how long ended tasks are kept, or 0 to keep no history", cfg.History)
+	}
+	if _, err := oidc.New(cfg.OIDC, time.Now, cfg.Log); err != nil { // before it waits for etcd
+		return err
 	}
 	keys, err := secretsKeys(cfg.SecretsKey)
 	if err != nil {
@@ -125,7 +131,7 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	}
 	etcd := cfg.Etcd
 	etcd.Limits = p.store.Limits()
-	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, CADir: cfg.APICA, Store: p.store, Etcd: &etcd, History: history, Secrets: keys, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Tunnels: held, Version: cfg.Version, Log: cfg.Log.Named("api")})
+	err = StartREST(p.stack, RESTConfig{Addresses: cfg.API, Cert: cfg.APICert, Key: cfg.APIKey, CADir: cfg.APICA, OIDC: cfg.OIDC, Store: p.store, Etcd: &etcd, History: history, Secrets: keys, NodeTLS: nodeapi.Trusting(cfg.Etcd.TLS), Tunnels: held, Version: cfg.Version, Log: cfg.Log.Named("api")})
 	if err != nil {
 		return err
 	}

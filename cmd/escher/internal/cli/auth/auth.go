@@ -13,6 +13,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 	"github.com/escher-sched/escher/types/rights"
 )
 
@@ -63,7 +64,7 @@ func (i identity) write(w io.Writer) error {
 		root = "every right, as an administrator of the machine of the server"
 	}
 	for _, line := range [][2]string{
-		{"subject", i.Subject}, {"groups", strings.Join(i.Groups, ", ")}, {"token", i.Token}, {"expires", expires},
+		{"subject", issued.SubjectText(i.Subject)}, {"groups", strings.Join(issued.Each(i.Groups, issued.Text), ", ")}, {"token", i.Token}, {"expires", expires},
 		{"at most", i.Role}, {"only in", strings.Join(i.Namespaces, ", ")}, {"rights", root},
 	} {
 		if line[1] == "" {
@@ -160,15 +161,17 @@ func newGrant(f *cmdutil.Factory) *cobra.Command {
 		Short: "Give subjects a role in namespaces",
 		Long: `Gives subjects a role, or parts of one, in namespaces or everywhere. The right has a name,
 by which it is changed and removed: a second grant of the same name replaces the first.
-You give no more than you have.
+You give no more than you have. Users and groups of an issuer have the prefix oidc:.
 
   escher auth grant lab --to user:alice,group:ml --role member --in lab
+  escher auth grant team --to group:oidc:ml,user:oidc:bob@example.org --role viewer --in lab
   escher auth grant monitor --to service:monitor --allow 'read tasks' --everywhere`,
 		Args: cmdutil.Exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if everywhere {
 				in = append(in, types.Everywhere)
 			}
+			to = issued.Each(to, issued.Subject)
 			r := types.Right{Subjects: to, Role: rights.Role(role), Allow: allow, Namespaces: in}
 			if err := r.Validate(); err != nil { // before anything is sent
 				return err

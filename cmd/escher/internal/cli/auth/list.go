@@ -10,6 +10,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/types/issued"
 )
 
 // rightRow is a row of a list of rights.
@@ -22,7 +23,7 @@ func (rightRow) Header() []table.Column {
 
 // Row returns the cells.
 func (r rightRow) Row() []string {
-	return []string{r.Name, string(r.Role), strings.Join(r.Namespaces, ","), strings.Join(r.Subjects, ","), strings.Join(r.Allow, ",")}
+	return []string{r.Name, string(r.Role), strings.Join(r.Namespaces, ","), strings.Join(issued.Each(r.Subjects, issued.SubjectText), ","), strings.Join(r.Allow, ",")}
 }
 
 func newLs(f *cmdutil.Factory) *cobra.Command {
@@ -69,5 +70,5 @@ func (t tokenRow) Row() []string {
 	if left > 0 {
 		expires = render.Shortly(left)
 	}
-	return []string{t.ID, t.Subject, expires, string(t.Role), strings.Join(t.Namespaces, ","), t.Note, strings.Join(t.Groups, ","), t.Maker}
+	return []string{t.ID, issued.SubjectText(t.Subject), expires, string(t.Role), strings.Join(t.Namespaces, ","), t.Note, strings.Join(issued.Each(t.Groups, issued.Text), ","), issued.SubjectText(t.Maker)}
 }

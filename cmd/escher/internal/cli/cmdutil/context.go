@@ -29,6 +29,8 @@ type contextRow struct {
 	contexts.Context
 	// Token hides that of the context: it is a secret.
 	Token *struct{} `json:"token,omitempty"`
+	// Login hides that of the context: it has a secret.
+	Login *struct{} `json:"login,omitempty"`
 }
 
 // newContextRow returns the row of a context.
@@ -94,19 +96,6 @@ func contextList(f *Factory) *cobra.Command {
 	}
 }
 
-// changeContexts reads the file, changes it and writes it.
-func changeContexts(f *Factory, change func(*contexts.File) error) error {
-	path := contexts.Path(f.Getenv)
-	file, err := contexts.Load(path)
-	if err != nil {
-		return err
-	}
-	if err := change(&file); err != nil {
-		return err
-	}
-	return file.Save(path)
-}
-
 func contextUse(f *Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "use CONTEXT",
@@ -115,8 +104,8 @@ func contextUse(f *Factory) *cobra.Command {
 
   escher context use prod`,
 		Args: Exactly("CONTEXT"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return changeContexts(f, func(file *contexts.File) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return contexts.Change(cmd.Context(), contexts.Path(f.Getenv), func(file *contexts.File) error {
 				_, err := file.Get(args[0])
 				file.Current = args[0]
 				return err
@@ -136,7 +125,7 @@ func contextSet(f *Factory) *cobra.Command {
   escher context set here --dir /var/lib/escher --use`,
 		Args: Exactly("CONTEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeContexts(f, func(file *contexts.File) error {
+			return contexts.Change(cmd.Context(), contexts.Path(f.Getenv), func(file *contexts.File) error {
 				if err := f.setContext(cmd, file, args[0]); err != nil {
 					return err
 				}
@@ -165,7 +154,7 @@ func (f *Factory) setContext(cmd *cobra.Command, file *contexts.File, name strin
 		return types.Errorf(types.Invalid, "endpoints, dir: both are given: give one of them")
 	}
 	if given("endpoints") {
-		c.Endpoints, c.Dir, c.Server, c.Token = f.Given.Endpoints, "", "", ""
+		c.Endpoints, c.Dir, c.Server, c.Token, c.Login = f.Given.Endpoints, "", "", "", nil
 	}
 	for flag, x := range map[string]struct {
 		to   *string
@@ -189,13 +178,13 @@ func (f *Factory) setContext(cmd *cobra.Command, file *contexts.File, name strin
 		}
 	}
 	if given("dir") {
-		c.Endpoints, c.Server, c.Token = nil, "", ""
+		c.Endpoints, c.Server, c.Token, c.Login = nil, "", "", nil
 	}
 	if err := checkContext(c); err != nil {
 		return err
 	}
 	if len(file.Contexts) == 0 {
-		file.Contexts, file.Current = make(map[string]contexts.Context), name
+		file.Current = name
 	}
 	file.Contexts[name] = c
 	return nil
@@ -229,8 +218,8 @@ func contextRemove(f *Factory) *cobra.Command {
 
   escher context rm here`,
 		Args: Exactly("CONTEXT"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return changeContexts(f, func(file *contexts.File) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return contexts.Change(cmd.Context(), contexts.Path(f.Getenv), func(file *contexts.File) error {
 				if _, err := file.Get(args[0]); err != nil {
 					return err
 				}

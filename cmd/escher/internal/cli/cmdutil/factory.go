@@ -79,6 +79,18 @@ func (f *Factory) Place() (contexts.Place, error) {
 	return *f.place, nil
 }
 
+// FreshPlace is Place with a token that is valid now. Denied: the login of the user has ended.
+func (f *Factory) FreshPlace(ctx context.Context) (contexts.Place, error) {
+	place, err := f.Place()
+	if err == nil {
+		place, err = place.Fresh(ctx, f.Getenv, time.Now)
+	}
+	if err == nil {
+		f.place = &place
+	}
+	return place, err
+}
+
 // ClusterName returns the name of the cluster for people.
 func (f *Factory) ClusterName() string {
 	place, err := f.Place()

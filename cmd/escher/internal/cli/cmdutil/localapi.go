@@ -26,7 +26,7 @@ func (f *Factory) API(ctx context.Context) (*client.Client, error) {
 	if f.InTask() {
 		return nil, types.Errorf(types.Precondition, "reach the API: a task can only use set-resource, state, nodes, resources, run, submit, wait and stop: run this command outside")
 	}
-	place, err := f.Place()
+	place, err := f.FreshPlace(ctx)
 	if err != nil {
 		return nil, err
 	}

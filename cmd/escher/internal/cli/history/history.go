@@ -16,6 +16,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 )
 
 // taskRow is a row of the history.
@@ -33,7 +34,7 @@ func (taskRow) Header() []table.Column {
 // Row returns the cells.
 func (r taskRow) Row() []string {
 	return []string{
-		r.ID, r.Name, r.Namespace, r.Job, r.User, string(r.Phase), strconv.Itoa(r.ExitCode), strconv.Itoa(r.Attempts), hours(r.GPUSeconds), hours(r.CPUSeconds),
+		r.ID, r.Name, r.Namespace, r.Job, issued.Text(r.User), string(r.Phase), strconv.Itoa(r.ExitCode), strconv.Itoa(r.Attempts), hours(r.GPUSeconds), hours(r.CPUSeconds),
 		render.Shortly(seconds(r.WaitedSeconds)), render.Shortly(r.now.Sub(*r.Ended)) + " ago", r.Node, r.Reason, types.LabelsText(types.LabelsOf(r.Labels)),
 	}
 }

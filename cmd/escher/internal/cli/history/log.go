@@ -17,6 +17,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 )
 
 // requestRow is a row of the log of requests, with the fields of the API.
@@ -47,7 +48,7 @@ func (r requestRow) Row() []string {
 	if r.Revision > 0 {
 		revision = strconv.FormatInt(r.Revision, 10)
 	}
-	return []string{r.At.UTC().Format("2006-01-02T15:04:05.000Z"), cmp.Or(r.User, "unknown"), r.Token, r.Operation, r.Namespace, object, revision, r.Refused}
+	return []string{r.At.UTC().Format("2006-01-02T15:04:05.000Z"), cmp.Or(issued.SubjectText(r.User), "unknown"), r.Token, r.Operation, r.Namespace, object, revision, r.Refused}
 }
 
 // Line is the row as a line.

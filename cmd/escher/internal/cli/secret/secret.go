@@ -22,6 +22,7 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
 	given "github.com/escher-sched/escher/nodeagent/secrets"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 )
 
 const secretHelp = `Keeps passwords and keys for tasks. Servers seal the values; no command shows them. A task
@@ -52,8 +53,8 @@ func NewSecret(f *cmdutil.Factory) *cobra.Command {
 
 // connect returns a client of a server; the caller closes it. Precondition: the cluster is reached by etcd,
 // which has no key for secrets.
-func connect(f *cmdutil.Factory) (*client.Client, error) {
-	place, err := f.Place()
+func connect(ctx context.Context, f *cmdutil.Factory) (*client.Client, error) {
+	place, err := f.FreshPlace(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +127,7 @@ func set(ctx context.Context, f *cmdutil.Factory, name string, values map[string
 	if err := secrets.Validate(name, values); err != nil { // before anything is sent
 		return err
 	}
-	c, err := connect(f)
+	c, err := connect(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -227,7 +228,7 @@ func (r row) Row() []string {
 		names[i] = e.Name
 		sum += e.Bytes
 	}
-	return []string{r.Name, strings.Join(names, ","), fmt.Sprint(sum), render.When(r.Set.UnixNano(), r.now), r.User, r.Key}
+	return []string{r.Name, strings.Join(names, ","), fmt.Sprint(sum), render.When(r.Set.UnixNano(), r.now), issued.Text(r.User), r.Key}
 }
 
 func newLs(f *cmdutil.Factory) *cobra.Command {
@@ -240,7 +241,7 @@ were set.
   escher secret ls -o wide`,
 		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := connect(f)
+			c, err := connect(cmd.Context(), f)
 			if err != nil {
 				return err
 			}
@@ -266,7 +267,7 @@ func list(ctx context.Context, f *cmdutil.Factory, c *client.Client) ([]row, err
 
 // Names returns the names of the secrets of the namespace, for completion: none if they cannot be listed.
 func Names(ctx context.Context, f *cmdutil.Factory) []string {
-	c, err := connect(f)
+	c, err := connect(ctx, f)
 	if err != nil {
 		return nil
 	}
@@ -288,7 +289,7 @@ func newRm(f *cmdutil.Factory) *cobra.Command {
   escher secret rm db`,
 		Args: cmdutil.AtLeastOne("SECRET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := connect(f)
+			c, err := connect(cmd.Context(), f)
 			if err != nil {
 				return err
 			}

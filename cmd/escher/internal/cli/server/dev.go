@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/escher-sched/escher/api/oidc"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/agent"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
@@ -50,6 +51,7 @@ type devFlags struct {
 	permit          flagset.PermissionFlags
 	api             []string
 	apiCert, apiKey string
+	oidc            oidc.Config
 	pprof           bool
 	history         time.Duration
 	logs            flagset.LoggingFlags
@@ -95,7 +97,7 @@ func NewDev(f *cmdutil.Factory) *cobra.Command {
 	set.StringArrayVar(&flags.allow, "allow-mount", nil, agent.AllowMountHelp)
 	flags.permit.Add(set)
 	set.StringVar(&flags.ops, "ops", "", "host:port for metrics and health, without a password; default: only the socket run/ops.sock in the directory")
-	addAPI(set, &flags.api, &flags.apiCert, &flags.apiKey)
+	addAPI(set, &flags.api, &flags.apiCert, &flags.apiKey, &flags.oidc)
 	set.BoolVar(&flags.pprof, "pprof", false, "serve profiles at run/ops.sock, too")
 	set.BoolVarP(&flags.verbose, "verbose", "v", false, "show the log")
 	cmdutil.FormerShorthand(cmd, f, "verbose")
@@ -143,7 +145,7 @@ func (d *devFlags) config(f *cmdutil.Factory) (dev.Config, error) {
 	cfg = dev.Config{
 		Dir: dir, Nodes: d.nodes, Capacity: requests, GPUs: gpus, Labels: labels, Placement: search.Choice(d.placement), Collect: collect.Config{After: d.collectAfter}, Keep: d.keep,
 		Containerd: d.containerd, Logger: self, Runtimes: f.Runtimes, Version: cmdutil.Version(),
-		AllowMounts: allow, Permissions: permissions, Ops: d.ops, Pprof: d.pprof, History: d.history, API: d.api, APICert: d.apiCert, APIKey: d.apiKey,
+		AllowMounts: allow, Permissions: permissions, Ops: d.ops, Pprof: d.pprof, History: d.history, API: d.api, APICert: d.apiCert, APIKey: d.apiKey, OIDC: d.oidc,
 		Progress: f.ProgressLine,
 		Ready:    func(info dev.Info) { greet(f, dir, info) },
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/escher-sched/escher/api/oidc"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/agent"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/flagset"
@@ -35,10 +36,16 @@ root, and waits while etcd is unreachable. Machines that run tasks run escher ag
 Metrics and health are at --ops: /metrics, /healthz, /readyz; see docs/monitoring.md.`
 
 // addAPI adds the flags of the HTTP API.
-func addAPI(set *pflag.FlagSet, addresses *[]string, cert, key *string) {
+func addAPI(set *pflag.FlagSet, addresses *[]string, cert, key *string, login *oidc.Config) {
 	set.StringSliceVar(addresses, "api", nil, "addresses of the HTTP API: https://host:port for users with tokens, unix:///path of a socket for root and the user of the server; default: none")
 	set.StringVar(cert, "api-cert", "", "file of the certificate for an https address of --api, in PEM")
 	set.StringVar(key, "api-key", "", "file of its key, in PEM")
+	set.StringVar(&login.Issuer, "oidc-issuer", "", "URL of an issuer of OpenID Connect, at which users log in; default: none")
+	set.StringVar(&login.ClientID, "oidc-client-id", "", "id of the client that the issuer has for Escher")
+	set.StringVar(&login.UsernameClaim, "oidc-username-claim", "email", "claim of the issuer's tokens with the name of the user")
+	set.StringVar(&login.GroupsClaim, "oidc-groups-claim", "groups", "claim of the issuer's tokens with the names of groups")
+	set.StringVar(&login.Prefix, "oidc-username-prefix", "oidc:", "name and colon that come before names of users and groups of the issuer")
+	set.StringVar(&login.CA, "oidc-ca", "", "file of the authorities that the issuer's certificate may come from; default: those of the system")
 }
 
 // defaultDataDir is the directory of a server.
@@ -97,7 +104,7 @@ func NewServer(f *cmdutil.Factory) *cobra.Command {
 	set.IntVar(&cfg.MaxPending, "max-pending", server.DefaultPolicy().MaxPending, "number of waiting tasks above which the server slows submissions")
 	set.StringVar(&quota, "etcd-quota", "", "the --quota-backend-bytes of etcd, such as 8Gi, for an etcd before 3.6, which does not report it")
 	set.StringVar(&cfg.Ops, "ops", "127.0.0.1:7420", "host:port or unix:///path for metrics and health, without a password")
-	addAPI(set, &cfg.API, &cfg.APICert, &cfg.APIKey)
+	addAPI(set, &cfg.API, &cfg.APICert, &cfg.APIKey, &cfg.OIDC)
 	set.StringVar(&cfg.APICA, "api-ca", "", "directory with ca.pem and ca.key of the authority that signs certificates for agents: that of escher admin certificate")
 	set.StringVar(&cfg.SecretsKey, "secrets-key", "", "file of the keys that seal secrets: that of escher admin secrets-key, the same on each server; default: no secrets")
 	addHistory(set, &cfg.History)

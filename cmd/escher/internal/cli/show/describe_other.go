@@ -17,6 +17,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 	"github.com/escher-sched/escher/types/words"
 )
 
@@ -54,7 +55,7 @@ func (j *jobDescription) Write(w io.Writer) error {
 	s := render.NewSheet(w)
 	s.Line("Job", j.ID)
 	s.Line("Name", j.Name)
-	s.Line("User", j.User)
+	s.Line("User", issued.Text(j.User))
 	s.Line("Labels", types.LabelsText(types.LabelsOf(j.Labels)))
 	s.Line("Namespace", j.Namespace)
 	s.Line("Phase", string(j.Phase))

@@ -18,6 +18,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/nodeagent/serve/nodeapi"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 	"github.com/escher-sched/escher/types/measured"
 )
 
@@ -105,7 +106,7 @@ func (t *taskDescription) Write(w io.Writer) error {
 	s.Line("Task", t.ID)
 	s.Line("Name", t.Name)
 	s.Line("Job", t.Job)
-	s.Line("User", t.User)
+	s.Line("User", issued.Text(t.User))
 	s.Line("Labels", types.LabelsText(t.task.Labels))
 	for _, p := range t.Policies {
 		s.Line("Policy", policy.PolicyWords(p))

@@ -15,6 +15,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 )
 
 // jobRow is a row of a list of jobs.
@@ -40,7 +41,7 @@ func (j jobRow) Row() []string {
 	}
 	return []string{
 		j.ID, j.Name, string(j.Phase), strconv.Itoa(j.Tasks), count(types.Pending), count(types.Bound, types.Running),
-		count(types.Succeeded), count(types.Failed), count(types.Cancelled), render.Shortly(j.age), j.User,
+		count(types.Succeeded), count(types.Failed), count(types.Cancelled), render.Shortly(j.age), issued.Text(j.User),
 		types.LabelsText(types.LabelsOf(j.Labels)),
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/why"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/issued"
 )
 
 // TaskRow is a row of a list of tasks.
@@ -37,7 +38,7 @@ func (TaskRow) Header() []table.Column {
 func (t TaskRow) Row() []string {
 	return []string{
 		t.ID, t.phase(), t.where(), render.Shortly(t.Age), t.exit(),
-		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, t.User, t.index(), types.PortsText(t.Ports), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.reason(),
+		strconv.Itoa(t.Attempt), strconv.Itoa(t.Restarts), t.Job, issued.Text(t.User), t.index(), types.PortsText(t.Ports), t.Needs(), types.LabelsText(types.LabelsOf(t.Labels)), t.reason(),
 	}
 }
 
