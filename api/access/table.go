@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/rights"
 )
@@ -23,6 +24,8 @@ type Row struct {
 	// Tasks reports whether the sockets of tasks serve it, and Itself whether those with SocketSelf do, for
 	// the task itself. NamesTask reports whether such a request must name it.
 	Tasks, Itself, NamesTask bool
+	// Bound is what such a request uses of the bounds of the agent.
+	Bound tasksocket.Bound
 }
 
 // Of returns what an identity needs.
@@ -41,9 +44,9 @@ func ofAccess() []Row {
 	return []Row{
 		{Operation: "getLogin", Public: true},
 		{Operation: "whoAmI", Tasks: true, Itself: true},
-		{Operation: "canI", Tasks: true, Itself: true},
+		{Operation: "canI", Tasks: true},
 		{Operation: "holdUnit", Tasks: true}, // for tasks alone, as the agent answers it
-		{Operation: "watchPeers", Tasks: true, Itself: true},
+		{Operation: "watchPeers", Tasks: true, Bound: tasksocket.Watching, Itself: true},
 		{Operation: "listRights"},
 		{Operation: "grantRight"},
 		{Operation: "revokeRight"},
@@ -92,10 +95,10 @@ func ofNamespace() []Row {
 	enter := needs(rights.Enter, []rights.Kind{rights.Tasks})
 	work := []rights.Kind{rights.Tasks, rights.Jobs, rights.Resources, rights.Reservations, rights.Policies}
 	return []Row{
-		{Operation: "getState", Needs: read(rights.State), Tasks: true},
+		{Operation: "getState", Needs: read(rights.State), Tasks: true, Bound: tasksocket.Listing},
 		{Operation: "listKeys", Needs: read(rights.State)}, // and to read what the keys are of: see Keys
 		{Operation: "watchKeys", Needs: read(rights.State)},
-		{Operation: "listTasks", Needs: read(rights.Tasks), Tasks: true},
+		{Operation: "listTasks", Needs: read(rights.Tasks), Tasks: true, Bound: tasksocket.Listing},
 		{Operation: "launchTasks", Needs: write(rights.Tasks, rights.Jobs, rights.Policies), Tasks: true},
 		{Operation: "getTask", Needs: read(rights.Tasks), Tasks: true, Itself: true},
 		{Operation: "removeTask", Needs: write(rights.Tasks)},
@@ -115,19 +118,19 @@ func ofNamespace() []Row {
 		{Operation: "statFile", Needs: enter},
 		{Operation: "putFiles", Needs: enter},
 
-		{Operation: "listJobs", Needs: read(rights.Jobs), Tasks: true},
-		{Operation: "getJob", Needs: read(rights.Jobs), Tasks: true},
-		{Operation: "stopJob", Needs: write(rights.Jobs, rights.Tasks), Tasks: true},
+		{Operation: "listJobs", Needs: read(rights.Jobs), Tasks: true, Bound: tasksocket.Listing},
+		{Operation: "getJob", Needs: read(rights.Jobs), Tasks: true, Bound: tasksocket.Listing},
+		{Operation: "stopJob", Needs: write(rights.Jobs, rights.Tasks), Tasks: true, Bound: tasksocket.Listing},
 		{Operation: "removeJob", Needs: write(rights.Jobs, rights.Tasks)},
 		{Operation: "explainJob", Needs: read(rights.Jobs)},
 
-		{Operation: "listResources", Needs: read(rights.Resources), Tasks: true},
+		{Operation: "listResources", Needs: read(rights.Resources), Tasks: true, Bound: tasksocket.Listing},
 		{Operation: "setResource", Needs: write(rights.Resources), Tasks: true, Itself: true},
-		{Operation: "listReservations", Needs: read(rights.Reservations), Tasks: true},
+		{Operation: "listReservations", Needs: read(rights.Reservations), Tasks: true, Bound: tasksocket.Listing},
 		{Operation: "reserve", Needs: write(rights.Reservations), Tasks: true},
 		{Operation: "unreserve", Needs: write(rights.Reservations), Tasks: true},
 		{Operation: "explainReservation", Needs: read(rights.Reservations)},
-		{Operation: "listPolicies", Needs: read(rights.Policies), Tasks: true},
+		{Operation: "listPolicies", Needs: read(rights.Policies), Tasks: true, Bound: tasksocket.Listing},
 		{Operation: "withdrawPolicy", Needs: write(rights.Policies, rights.Resources)},
 
 		{Operation: "transact", Needs: write(work...), Tasks: true},
@@ -137,7 +140,7 @@ func ofNamespace() []Row {
 		{Operation: "listSecrets", Needs: read(rights.Secrets)}, // names: no right gives values to users
 		{Operation: "setSecret", Needs: write(rights.Secrets)},
 		{Operation: "removeSecret", Needs: write(rights.Secrets)},
-		{Operation: "watch", Needs: read(rights.Tasks, rights.Resources), Tasks: true, Itself: true, NamesTask: true},
+		{Operation: "watch", Needs: read(rights.Tasks, rights.Resources), Tasks: true, Bound: tasksocket.Watching, Itself: true, NamesTask: true},
 	}
 }
 

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -13,6 +14,15 @@ import (
 // alone, and no administrator gives them.
 func OfTask(c tasksocket.Caller) Identity {
 	return Identity{Subject: "task:" + c.Namespace + "/" + c.Task, Task: &c}
+}
+
+// Acquire acquires what a request uses of the bounds of the agent, if a task sends it; release releases it.
+// Unavailable: others use everything for too long.
+func Acquire(ctx context.Context, what tasksocket.Bound) (release func(), err error) {
+	if t := From(ctx).Task; t != nil && t.Use != nil {
+		return t.Use(ctx, what)
+	}
+	return func() {}, nil
 }
 
 // ofTasks reports whether tasks have a right in their namespace.

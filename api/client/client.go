@@ -59,6 +59,7 @@ func New(cfg Config) (*Client, error) {
 	case err != nil || u.Host == "" && u.Scheme != "unix" || u.Scheme == "unix" && u.Path == "" || strings.Trim(u.Path, "/") != "" && u.Scheme != "unix":
 	case u.Scheme == "unix":
 		c.base = "http://escher"
+		transport.Proxy = nil // a socket needs none
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", u.Path)
 		}
@@ -193,6 +194,9 @@ func (c *Client) failed(method string, err error) error {
 		class = types.Unknown
 	}
 	remedy := "is the address right, and does a server with --api run there?"
+	if strings.HasPrefix(c.server, "unix:") {
+		remedy = "does what serves this socket run still?"
+	}
 	if _, wrong := errors.AsType[*tls.CertificateVerificationError](err); wrong {
 		class, remedy = types.Unavailable, "give the authority of its certificate with --cacert, or correct the address"
 	}

@@ -49,33 +49,59 @@ type Event struct {
 	Data json.RawMessage
 }
 
-// Events calls each with the events in a stream, until it ends, or each returns an error.
+// Events calls each with the events in a stream, until it ends, or each returns an error. An event without its
+// end is none: the stream broke off in it.
 func Events(from io.Reader, each func(Event) error) error {
-	lines := bufio.NewScanner(from)
-	lines.Buffer(nil, maxEvent)
+	in := bufio.NewReader(from)
 	var e Event
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), ": ")
-		var err error
-		switch {
+	for {
+		line, err := readLine(in)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch name, value, _ := strings.Cut(line, ": "); {
+		case line == "" && e.Kind == "error":
+			return Problem(e.Data)
+		case line == "":
+			if e.Data != nil {
+				err = each(e)
+			}
+			e = Event{}
 		case name == "id":
 			if e.ID, err = strconv.ParseInt(value, 10, 64); err != nil {
 				err = types.Errorf(types.Internal, "read event: id %q is no number", types.Cut(value, types.MaxName))
 			}
 		case name == "event":
 			e.Kind = value
-		case name == "data" && e.Kind == "error":
-			err = Problem([]byte(value))
+		case name == "data" && e.Data != nil:
+			e.Data = append(append(e.Data, '\n'), value...)
 		case name == "data":
 			e.Data = json.RawMessage(value)
-			err = each(e)
-			e = Event{}
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return lines.Err()
+}
+
+// readLine reads a line of at most maxEvent bytes, without its end. A line without an end is io.EOF.
+func readLine(in *bufio.Reader) (string, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxEvent:
+			return "", types.Errorf(types.Internal, "read event: it has more than %d bytes", maxEvent)
+		case err == nil:
+			return strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"), nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return "", err
+		}
+	}
 }
 
 // Long performs an operation that takes long: it calls tell with each step, and returns the result.

@@ -131,7 +131,7 @@ func Change(ctx context.Context, path string, change func(*File) error) error {
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer func() { _ = unlock() }() // the end of the process does it, too
 	f, err := Load(path)
 	if err != nil {
 		return err

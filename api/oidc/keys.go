@@ -51,7 +51,7 @@ func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error
 }
 
 func (k *keySet) verify(ctx context.Context, jwt string) ([]byte, error) {
-	jws, err := jose.ParseSigned(jwt, asymmetric())
+	jws, err := jose.ParseSignedCompact(jwt, asymmetric())
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,7 @@ type Status struct {
 	Health types.Health `json:"health,omitempty"`
 }
 
-// Tasks are all tasks of the namespace, by id, at one revision.
+// Tasks are all tasks of the namespace, by id. They have the revision of the first page.
 type Tasks struct {
 	Revision int64    `json:"revision"`
 	Tasks    []Status `json:"tasks"`

@@ -91,7 +91,7 @@ func (c *Client) Launch(ctx context.Context, l Launch) (out Launched, err error)
 
 // Tasks returns all tasks of the namespace. They may have changed between two pages.
 func (c *Client) Tasks(ctx context.Context) (out Tasks, err error) {
-	query := url.Values{"limit": {"1000"}}
+	query := url.Values{"limit": {"10000"}}
 	for {
 		var page struct {
 			Items    []Status

@@ -28,7 +28,7 @@ type Direct struct {
 	Log *zap.Logger
 }
 
-// Library submits jobs to which policies apply: it knows them, and the agent does not.
+// Library submits jobs to which policies apply: see package library.
 type Library struct {
 	// Submit submits a job. Invalid: a policy is unknown, or its parameters are wrong.
 	Submit func(ctx context.Context, c *controlplane.Client, job controlplane.Job, policies []types.Policy) (controlplane.Launched, error)
@@ -236,7 +236,7 @@ func (d Direct) Commit(ctx context.Context, body Transaction) (Committed, error)
 }
 
 // Watch calls handle with the current state, an event "synced", and then every change. It ends when
-// ctx is done, or handle returns an error, which it returns. It cannot watch peers.
+// ctx is done, or handle returns an error, which it returns.
 func (d Direct) Watch(ctx context.Context, w Watch, handle func(Event) error) error {
 	switch w.Of {
 	case "resources":
@@ -246,7 +246,7 @@ func (d Direct) Watch(ctx context.Context, w Watch, handle func(Event) error) er
 			return taskEvents(u, handle)
 		})
 	default:
-		return types.Errorf(types.Invalid, "of: %q is not for programs outside of tasks: use tasks or resources", w.Of)
+		return types.Errorf(types.Invalid, "of: %q is unknown: use tasks or resources", w.Of)
 	}
 }
 

@@ -1,10 +1,14 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/controlplane/accounting"
@@ -81,7 +85,11 @@ func newGuard(cfg Config, operations func(pattern string) string) *guard {
 // HandleFunc registers the handler of an operation. The description of the API is public.
 func (g *guard) HandleFunc(pattern string, handle func(http.ResponseWriter, *http.Request)) {
 	_, path, _ := strings.Cut(pattern, " ")
-	if g.cfg.Authority == nil || strings.HasPrefix(path, "/openapi") || path == "/docs" {
+	switch {
+	case strings.HasPrefix(path, "/openapi"):
+		g.ServeMux.HandleFunc(pattern, once(handle))
+		return
+	case g.cfg.Authority == nil || path == "/docs":
 		g.ServeMux.HandleFunc(pattern, handle)
 		return
 	}
@@ -91,6 +99,33 @@ func (g *guard) HandleFunc(pattern string, handle func(http.ResponseWriter, *htt
 		}
 	})
 }
+
+// once answers each request as handle answered the first: huma makes the description then, for one request at a
+// time.
+func once(handle http.HandlerFunc) http.HandlerFunc {
+	made := sync.OnceValue(func() *recorded {
+		out := &recorded{header: make(http.Header)}
+		handle(out, &http.Request{Method: http.MethodGet, URL: new(url.URL), Header: make(http.Header)})
+		return out
+	})
+	return func(w http.ResponseWriter, _ *http.Request) {
+		all := made()
+		maps.Copy(w.Header(), all.header)
+		_, _ = w.Write(all.text.Bytes()) // the client may be gone
+	}
+}
+
+// recorded is an answer in memory, with status 200.
+type recorded struct {
+	header http.Header
+	text   bytes.Buffer
+}
+
+func (r *recorded) Header() http.Header { return r.header }
+
+func (r *recorded) WriteHeader(int) {}
+
+func (r *recorded) Write(part []byte) (int, error) { return r.text.Write(part) }
 
 // admit handles a request if its sender may send it, and returns why not.
 func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, handle http.HandlerFunc) error {
@@ -132,6 +167,11 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, pattern string, ha
 	}
 	defer end()
 	defer g.done(n)
+	release, err := access.Acquire(ctx, row.Bound)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if n.enters {
 		g.note(n.Request) // it may last for days
 	}

@@ -8,11 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/api/access"
 	"github.com/escher-sched/escher/api/document"
 	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/why"
+	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -23,6 +25,12 @@ func (s *service) tasks() {
 	post(s, operation{http.MethodPost, path, "launchTasks", "Launch tasks; several become a job, to which policies may apply", tag},
 		func(ctx context.Context, in *InBody, b requests.Launch) (requests.Launched, error) {
 			direct, err := s.direct(ctx, in.Namespace)
+			if err == nil && b.Job != nil && len(b.Job.Policies) > 0 { // some read the nodes and the namespace
+				var release func()
+				if release, err = access.Acquire(ctx, tasksocket.Listing); err == nil {
+					defer release()
+				}
+			}
 			if err != nil {
 				return requests.Launched{}, err
 			}

@@ -71,7 +71,7 @@ func TestRegistry(t *testing.T) {
 // TestLoginHidesThePassword prints a login in all ways of package fmt.
 func TestLoginHidesThePassword(t *testing.T) {
 	l := Login{Secret: "registry-ghcr.io", Username: "ann", Password: "sesame"}
-	for _, text := range []string{fmt.Sprint(l), fmt.Sprintf("%+v", l), fmt.Sprintf("%#v", l), fmt.Sprintf("%v", []Login{l}), fmt.Sprintf("%+v", struct{ L Login }{l}), fmt.Sprintf("%s", &l)} {
+	for _, text := range []string{fmt.Sprint(l), fmt.Sprintf("%+v", l), fmt.Sprintf("%#v", l), fmt.Sprintf("%v", []Login{l}), fmt.Sprintf("%+v", struct{ L Login }{l}), (&l).String()} {
 		if strings.Contains(text, "sesame") || !strings.Contains(text, "registry-ghcr.io") {
 			t.Errorf("printed as %s", text)
 		}

@@ -50,7 +50,7 @@ func TestFail(t *testing.T) {
 		{over, errors.New("broken"), 0},
 	} {
 		core, logs := observer.New(zap.ErrorLevel)
-		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(test.ctx, "GET", "/v1/self", nil)
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(test.ctx, "GET", "/v1/whoami", nil)
 		answer.Fail(w, r, zap.New(core), test.err)
 		if w.Code != answer.Status(types.ClassOf(test.err)) || logs.Len() != test.logged {
 			t.Errorf("%v: status %d, logged %d times", test.err, w.Code, logs.Len())

@@ -74,6 +74,9 @@ func (s *Server) limited(next http.Handler) http.Handler {
 	slots := make(chan struct{}, maxAtOnce)
 	often := rate.NewLimiter(perSecond, burst)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn := http.NewResponseController(w)
+		_ = conn.SetWriteDeadline(time.Time{}) // reset that of the last answer
+		w = &timed{ResponseWriter: w}
 		if err := s.often(r.Context(), often); err != nil {
 			w.Header().Set("Retry-After", "1")
 			answer.RefuseAs(w, http.StatusTooManyRequests, err)
@@ -86,8 +89,6 @@ func (s *Server) limited(next http.Handler) http.Handler {
 			answer.Refuse(w, types.Errorf(types.Unavailable, "serve request: %d are served already: wait for some to end", maxAtOnce))
 			return
 		}
-		conn := http.NewResponseController(w)
-		_ = conn.SetWriteDeadline(time.Time{}) // reset that of the last answer
 		if r.ContentLength != 0 {
 			_ = conn.SetReadDeadline(time.Now().Add(bodyTimeout)) // every connection of the socket has one
 		}

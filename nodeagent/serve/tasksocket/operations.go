@@ -5,8 +5,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/controlplane"
@@ -23,9 +21,35 @@ type Caller struct {
 	User string
 	// Client is the client of its namespace that all tasks of the node share.
 	Client *controlplane.Client
+	// Use acquires what a request uses of the bounds of the agent; release releases it. Unavailable: others
+	// use everything for too long.
+	Use func(ctx context.Context, what Bound) (release func(), err error)
 	// Hold and Peers serve the requests that its agent answers: a unit of a resource in turn, and the
 	// running tasks of its job.
 	Hold, Peers http.HandlerFunc
+}
+
+// Bound is what a request uses of the bounds of the agent, besides the memory of its body.
+type Bound int
+
+const (
+	// Nothing is what most requests use.
+	Nothing Bound = iota
+	// Listing is to read a whole namespace.
+	Listing
+	// Watching is to follow changes.
+	Watching
+)
+
+// use acquires what a request uses of the bounds: see Caller.Use.
+func (s *Server) use(ctx context.Context, what Bound) (release func(), err error) {
+	switch what {
+	case Listing:
+		return s.useListing(ctx)
+	case Watching:
+		return s.useWatch(ctx)
+	}
+	return func() {}, nil
 }
 
 // caller is the key of the caller in a context.
@@ -42,35 +66,18 @@ func With(ctx context.Context, c Caller) context.Context { return context.WithVa
 
 // operation passes a request on to the API, within the bounds of the agent.
 func (s *Server) operation(w http.ResponseWriter, r *http.Request) {
-	release, err := s.use(w, r)
+	release, err := s.useBody(w, r)
 	if err != nil {
 		answer.Refuse(w, err)
 		return
 	}
 	defer release()
-	c := Caller{Self: s.cfg.Self, Own: s.cfg.Mode == types.SocketSelf, Client: s.cfg.Client, Hold: s.hold, Peers: s.peers}
+	c := Caller{Self: s.cfg.Self, Own: s.cfg.Mode == types.SocketSelf, Client: s.cfg.Client, Use: s.use, Hold: s.hold, Peers: s.peers}
 	if c.User, err = s.userOf(r.Context()); err != nil {
 		answer.Fail(w, r, s.cfg.Log, err)
 		return
 	}
-	s.cfg.API.ServeHTTP(&timed{ResponseWriter: w}, r.WithContext(With(r.Context(), c)))
-}
-
-// use acquires what a request uses of the bounds, and reads its body; release releases it. Invalid: the
-// body is larger than one may be. Unavailable: others use everything for too long.
-func (s *Server) use(w http.ResponseWriter, r *http.Request) (release func(), err error) {
-	nothing := func() {}
-	switch last := path.Base(r.URL.Path); {
-	case r.Method == http.MethodPost:
-		return s.useBody(w, r)
-	case r.Method != http.MethodGet || last == "wait":
-		return nothing, nil
-	case last == "watch":
-		return s.useWatch(r)
-	case path.Base(path.Dir(r.URL.Path)) == "tasks" || strings.Count(r.URL.Path, "/") == 2: // one task, whoami
-		return nothing, nil
-	}
-	return s.useListing(r.Context())
+	s.cfg.API.ServeHTTP(bodyRead{w}, r.WithContext(With(r.Context(), c)))
 }
 
 // useBody reads the body of a request within the bounds of the agent, and replaces it with the text.
@@ -91,19 +98,18 @@ func (s *Server) useBody(w http.ResponseWriter, r *http.Request) (release func()
 		releaseText()
 		return nil, err
 	}
-	release = func() { releaseDecoded(); releaseText() }
-	if bytes.Contains(text, []byte(`"policies"`)) { // some read the nodes and the namespace
-		releaseListing, err := s.useListing(r.Context())
-		if err != nil {
-			release()
-			return nil, err
-		}
-		before := release
-		release = func() { releaseListing(); before() }
-	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
-	return release, nil
+	return func() { releaseDecoded(); releaseText() }, nil
 }
+
+// bodyRead is an answer to a request whose body was read: what reads it again has no time limit.
+type bodyRead struct{ http.ResponseWriter }
+
+// Unwrap returns the answer of the connection.
+func (b bodyRead) Unwrap() http.ResponseWriter { return b.ResponseWriter }
+
+// SetReadDeadline does nothing.
+func (bodyRead) SetReadDeadline(time.Time) error { return nil }
 
 // timed is an answer that a task must receive in time, from its begin. Every connection of the socket has
 // deadlines.
@@ -114,9 +120,6 @@ type timed struct {
 
 // Unwrap returns the answer of the connection.
 func (t *timed) Unwrap() http.ResponseWriter { return t.ResponseWriter }
-
-// SetReadDeadline does nothing: the body was read.
-func (t *timed) SetReadDeadline(time.Time) error { return nil }
 
 // WriteHeader begins the answer.
 func (t *timed) WriteHeader(code int) {

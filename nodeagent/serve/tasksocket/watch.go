@@ -1,6 +1,7 @@
 package tasksocket
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/escher-sched/escher/nodeagent/peers"
@@ -25,20 +26,13 @@ type Peer struct {
 
 // peers streams the running tasks of the job as server-sent events.
 func (s *Server) peers(w http.ResponseWriter, r *http.Request) {
-	release, err := s.useWatch(r)
-	if err == nil {
-		defer release()
-		if err = onlyParameters(r); err == nil && s.cfg.Peers == nil {
-			err = types.Errorf(types.Precondition, "peers: this agent follows none: watch tasks")
-		}
-	}
-	if err != nil {
-		answer.Refuse(w, err)
+	if s.cfg.Peers == nil {
+		answer.Refuse(w, types.Errorf(types.Precondition, "peers: this agent follows none: watch tasks"))
 		return
 	}
 	out := answer.NewStream(w)
 	defer out.End()
-	err = s.cfg.Peers(r.Context(), func(all []peers.Peer) error { return sendPeers(out, all) })
+	err := s.cfg.Peers(r.Context(), func(all []peers.Peer) error { return sendPeers(out, all) })
 	if r.Context().Err() == nil {
 		// The answer has begun, so an event is the only way.
 		_ = out.Send("error", 0, answer.ProblemOf(err))
@@ -46,13 +40,13 @@ func (s *Server) peers(w http.ResponseWriter, r *http.Request) {
 }
 
 // useWatch counts a watch until release. Unavailable: too many are open.
-func (s *Server) useWatch(r *http.Request) (release func(), err error) {
+func (s *Server) useWatch(ctx context.Context) (release func(), err error) {
 	select {
 	case s.watches <- struct{}{}:
 	default:
 		return nil, types.Errorf(types.Unavailable, "watch: %d watches are open already: close one", maxWatches)
 	}
-	most := s.cfg.Budget(r.Context()).Watches
+	most := s.cfg.Budget(ctx).Watches
 	if !s.share.watch(most) {
 		<-s.watches
 		ns := s.cfg.Client.Namespace()
