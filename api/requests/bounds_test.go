@@ -104,3 +104,23 @@ func TestSocketIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedClient asks by the client that the tasks of a node share.
+func TestSharedClient(t *testing.T) {
+	shared := memstore.New()
+	change := controlplane.NewChange(1)
+	change.Put(controlplane.TaskKey("d", "a"), &types.Task{Name: "a"})
+	if _, err := shared.Commit(t.Context(), change.Txn()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := controlplane.New(shared, "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := tasksocket.Caller{Self: tasksocket.Self{Namespace: "d", Task: "me", Node: "n1"}, Client: c}
+	w := httptest.NewRecorder()
+	api(memstore.New()).ServeHTTP(w, httptest.NewRequestWithContext(tasksocket.With(t.Context(), caller), http.MethodGet, "/v1/namespaces/d/tasks/a", nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+}
