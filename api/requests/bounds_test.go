@@ -93,14 +93,18 @@ func TestSocketIsBounded(t *testing.T) {
 		t.Errorf("%d %s", code, text)
 	}
 	open[0].cancel()
-	<-open[0].ended
+	if err := <-open[0].ended; err == nil {
+		t.Error("the watch ended without an error")
+	}
 	for code := 0; code != http.StatusOK; { // the agent notices it in a moment
 		code, _ = b.raw("HEAD", "/v1/namespaces/d/tasks/me", "")
 		x := b.watch(requests.Watch{})
 		select {
 		case <-x.events:
-		case <-x.ended:
-			code = 0
+		case err := <-x.ended:
+			if code = 0; !types.Is(err, types.Unavailable) {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -71,22 +71,7 @@ type ServerConfig struct {
 // RunServer runs a server until ctx is done, and returns nil then. It waits while etcd is
 // unreachable.
 func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
-	if err := types.ValidateName("name", cfg.Name); err != nil {
-		return err
-	}
-	if err := cfg.Placement.Validate(); err != nil {
-		return err
-	}
-	if err := cfg.Collect.Validate(); err != nil {
-		return err
-	}
-	if cfg.MaxPending < 0 {
-		return types.Errorf(types.Invalid, "max pending: %d is negative: give how many tasks may wait, or 0 for the default", cfg.MaxPending)
-	}
-	if cfg.History < 0 {
-		return types.Errorf(types.Invalid, "history: %s is negative: give how long ended tasks are kept, or 0 to keep no history", cfg.History)
-	}
-	if _, err := oidc.New(cfg.OIDC, time.Now, cfg.Log); err != nil { // before it waits for etcd
+	if err := cfg.validate(); err != nil {
 		return err
 	}
 	keys, err := secretsKeys(cfg.SecretsKey)
@@ -147,6 +132,27 @@ func RunServer(ctx context.Context, cfg ServerConfig) (err error) {
 	cfg.Log.Info("server started", zap.String("scheduler", cfg.Name), zap.String("address", s.Address()))
 	cfg.Ready(cluster, s.Address())
 	return p.stack.Await(ctx, nil)
+}
+
+// validate checks the configuration before the server waits for etcd. Invalid: the error names the flag.
+func (cfg ServerConfig) validate() error {
+	if err := types.ValidateName("name", cfg.Name); err != nil {
+		return err
+	}
+	if err := cfg.Placement.Validate(); err != nil {
+		return err
+	}
+	if err := cfg.Collect.Validate(); err != nil {
+		return err
+	}
+	if cfg.MaxPending < 0 {
+		return types.Errorf(types.Invalid, "max pending: %d is negative: give how many tasks may wait, or 0 for the default", cfg.MaxPending)
+	}
+	if cfg.History < 0 {
+		return types.Errorf(types.Invalid, "history: %s is negative: give how long ended tasks are kept, or 0 to keep no history", cfg.History)
+	}
+	_, err := oidc.New(cfg.OIDC, time.Now, cfg.Log)
+	return err
 }
 
 // peer returns host:port at which other servers reach this one: its first address with encryption. It is empty
