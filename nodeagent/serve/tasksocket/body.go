@@ -21,13 +21,25 @@ func (s *Server) text(w http.ResponseWriter, r *http.Request, length int64) (tex
 	}
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Now().Add(bodyTimeout)) // every connection of the socket has one
-	in := &scanner{in: http.MaxBytesReader(w, r.Body, MaxBody)}
+	in := &scanner{in: http.MaxBytesReader(ofConnection(w), r.Body, MaxBody)}
 	if text, err = io.ReadAll(in); err != nil {
 		release()
 		return nil, 0, nil, unread(err)
 	}
 	_ = conn.SetReadDeadline(time.Time{}) // the request may take longer, as a wait does
 	return text, in.weight(int64(len(text))), release, nil
+}
+
+// ofConnection returns the answer of the connection: net/http closes it in order after a body that is too large,
+// so that the sender can read why.
+func ofConnection(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = inner.Unwrap()
+	}
 }
 
 // unread returns the error for a body that could not be read.

@@ -34,8 +34,10 @@ type Factory struct {
 	apiMu    sync.Mutex
 	api      *client.Client
 	closeAPI func()
-	// place is where the cluster is, once looked up.
-	place *contexts.Place
+	// place is where the cluster is, once looked up. placeMu guards it: some commands ask for several objects
+	// at once.
+	placeMu sync.Mutex
+	place   *contexts.Place
 }
 
 // First returns the first text that is not empty.
@@ -69,6 +71,8 @@ func (f *Factory) Namespace() string {
 
 // Place returns where the cluster is.
 func (f *Factory) Place() (contexts.Place, error) {
+	f.placeMu.Lock()
+	defer f.placeMu.Unlock()
 	if f.place == nil {
 		place, err := contexts.Find(f.Given, f.Getenv)
 		if err != nil {
@@ -86,6 +90,8 @@ func (f *Factory) FreshPlace(ctx context.Context) (contexts.Place, error) {
 		place, err = place.Fresh(ctx, f.Getenv, time.Now)
 	}
 	if err == nil {
+		f.placeMu.Lock()
+		defer f.placeMu.Unlock()
 		f.place = &place
 	}
 	return place, err

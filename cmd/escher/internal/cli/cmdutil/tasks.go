@@ -42,7 +42,11 @@ type SetRequest struct {
 // server, or over etcd.
 func (f *Factory) Tasks(ctx context.Context) (Tasks, error) {
 	if f.InTask() {
-		socket, err := requests.AtSocket(f.place.Socket, f.Namespace())
+		place, err := f.Place()
+		if err != nil {
+			return nil, err
+		}
+		socket, err := requests.AtSocket(place.Socket, place.Namespace)
 		return inside{requesting{socket}}, err
 	}
 	client, err := f.Client(ctx)
