@@ -172,18 +172,7 @@ func testLoginOfOneRegistry(b *bench) {
 func testLoginToken(b *bench) {
 	s := b.shop()
 	p := s.stock("test/program:v1")
-	s.behave(func(w http.ResponseWriter, r *http.Request) bool {
-		switch {
-		case r.URL.Path == "/token" && isUser(r):
-			fmt.Fprint(w, `{"token": "abc"}`)
-		case r.URL.Path != "/token" && r.Header.Get("Authorization") == "Bearer abc":
-			return false
-		default:
-			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="test"`, s.host))
-			w.WriteHeader(http.StatusUnauthorized)
-		}
-		return true
-	})
+	s.wantsToken()
 	b.refuses("a", p.ref, secrets.Login{}, "not authorised")
 	wrong := s.loginOf()
 	wrong.Password = "wrong-password"

@@ -385,9 +385,8 @@ func testPullBasicAuth(b *bench) {
 	b.pulls(p.ref)
 }
 
-func testPullTokenAuth(b *bench) {
-	s := b.shop()
-	p := s.stock("test/program:v1")
+// wantsToken makes the registry want a token, which its token service gives to the user.
+func (s *shop) wantsToken() {
 	s.behave(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case r.URL.Path == "/token" && isUser(r):
@@ -400,6 +399,12 @@ func testPullTokenAuth(b *bench) {
 		}
 		return true
 	})
+}
+
+func testPullTokenAuth(b *bench) {
+	s := b.shop()
+	p := s.stock("test/program:v1")
+	s.wantsToken()
 	b.wantsLogin(p.ref)
 	b.login(b.T, s.host)
 	b.pulls(p.ref)
