@@ -44,7 +44,7 @@ func Launch(ctx context.Context, jobs *esl.Client, tasks ...controlplane.Submiss
 	return Submit(ctx, jobs, controlplane.Job{Name: tasks[0].Task.Name, Labels: tasks[0].Task.Labels, Tasks: tasks})
 }
 
-// Known submits jobs of a task, by its socket. It knows the built-in policies; those with a
+// Known submits jobs by the HTTP API, also by the socket of a task. It knows the built-in policies; those with a
 // domain in their names are stored for the program that runs them.
 func Known() *requests.Library {
 	return &requests.Library{Submit: submitStored, Launch: func(ctx context.Context, c *controlplane.Client, tasks ...controlplane.Submission) (controlplane.Launched, error) {
