@@ -17,7 +17,7 @@ type Caller struct {
 	Self
 	// Own reports whether it may ask about itself alone, and change only what ends with it.
 	Own bool
-	// User is the user that the task belongs to; empty for none.
+	// User is the user that the task belongs to; empty for none, and in a request that submits nothing.
 	User string
 	// Client is the client of its namespace that all tasks of the node share.
 	Client *controlplane.Client
@@ -73,9 +73,11 @@ func (s *Server) operation(w http.ResponseWriter, r *http.Request) {
 	}
 	defer release()
 	c := Caller{Self: s.cfg.Self, Own: s.cfg.Mode == types.SocketSelf, Client: s.cfg.Client, Use: s.use, Hold: s.hold, Peers: s.peers}
-	if c.User, err = s.userOf(r.Context()); err != nil {
-		answer.Fail(w, r, s.cfg.Log, err)
-		return
+	if r.Method == http.MethodPost { // only what it submits counts for its user
+		if c.User, err = s.userOf(r.Context()); err != nil {
+			answer.Fail(w, r, s.cfg.Log, err)
+			return
+		}
 	}
 	s.cfg.API.ServeHTTP(bodyRead{w}, r.WithContext(With(r.Context(), c)))
 }
