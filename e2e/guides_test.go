@@ -55,7 +55,7 @@ func TestUsersGuide(t *testing.T) {
 // its token, until the issuer ends the login.
 func TestLoginGuide(t *testing.T) {
 	t.Parallel()
-	issuer := oidctest.Start(t)
+	issuer := oidctest.Start(t, time.Now)
 	issuer.Set(func(s *oidctest.State) { s.Life, s.Claims = 30*time.Second, map[string]any{"groups": []string{"ml"}} })
 	c, env := startedAt(t, "--oidc-issuer", issuer.URL, "--oidc-client-id", oidctest.ClientID, "--oidc-ca", issuer.CA)
 	c.must("image", "make", "--applets", "busybox", "escher.local/bb:1", "/usr/bin/busybox")

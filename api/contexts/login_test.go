@@ -25,7 +25,7 @@ type loggedIn struct {
 // logIn logs a user in, in a new file.
 func logIn(t *testing.T, life time.Duration) *loggedIn {
 	t.Helper()
-	l := &loggedIn{t, oidctest.Start(t), t.TempDir(), time.Now()}
+	l := &loggedIn{t, oidctest.Start(t, time.Now), t.TempDir(), time.Now()}
 	l.issuer.Set(func(s *oidctest.State) { s.Life = life })
 	ask := oidc.Login{Issuer: l.issuer.URL, ClientID: oidctest.ClientID, Scopes: []string{"openid", "offline_access", "email", "groups"}}
 	flow, err := oidc.NewFlow(t.Context(), ask, l.issuer.CA, l.now)

@@ -81,7 +81,7 @@ func Connect(ctx context.Context, opts ...Option) (*Client, error) {
 	if err := types.ValidateName("namespace", place.Namespace); err != nil {
 		return nil, err
 	}
-	place, err = place.Fresh(ctx, o.environment(), time.Now) //nolint:forbidigo // the clock of logins is that of the issuer
+	place, err = place.Fresh(ctx, o.environment(), clock)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func outside(store controlplane.Store, namespace string, log *zap.Logger, end fu
 		return nil, err
 	}
 	c := Over(builtin.New(client))
-	c.requests, c.log, c.end = requests.Direct{Client: client, Log: log}, log, sync.OnceValue(end)
+	c.requests, c.log, c.end = requests.Direct{Client: client, Now: clock, Log: log}, log, sync.OnceValue(end)
 	return c, nil
 }
 
@@ -130,13 +130,13 @@ func outside(store controlplane.Store, namespace string, log *zap.Logger, end fu
 // closes nothing.
 func Over(jobs *esl.Client) *Client {
 	return &Client{
-		namespace: jobs.Namespace(), requests: requests.Direct{Client: jobs.Client}, jobs: jobs, decided: decisions.New(time.Time{}), log: zap.NewNop(), end: func() error { return nil },
+		namespace: jobs.Namespace(), requests: requests.Direct{Client: jobs.Client, Now: clock}, jobs: jobs, decided: decisions.New(time.Time{}), log: zap.NewNop(), end: func() error { return nil },
 	}
 }
 
 // inside returns a client of the socket of a task.
 func inside(ctx context.Context, path string, o options) (*Client, error) {
-	socket, self, err := requests.Inside(ctx, path)
+	socket, self, err := requests.Inside(ctx, path, clock)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (c *Client) Submit(ctx context.Context, job Job, policies ...esl.Policy) (L
 	case c.jobs == nil:
 		return c.submitInside(ctx, launch, policies)
 	}
-	tasks, err := launch.Submissions()
+	tasks, err := launch.Submissions(clock())
 	if err != nil {
 		return Launched{}, err
 	}

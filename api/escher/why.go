@@ -41,7 +41,7 @@ func (c *Client) WhyJob(ctx context.Context, id string) (Why, error) {
 
 // explain explains an object outside of tasks.
 func (c *Client) explain(ctx context.Context, kind why.Kind, id string) (Why, error) {
-	store, now := c.jobs.Store(), time.Now()
+	store, now := c.jobs.Store(), clock()
 	e, view, err := explain.Why(ctx, store, explain.Subject{Kind: kind, Namespace: c.namespace, ID: id}, now)
 	if err != nil {
 		return Why{}, err
@@ -52,3 +52,6 @@ func (c *Client) explain(ctx context.Context, kind why.Kind, id string) (Why, er
 	}
 	return Why{w}, err
 }
+
+// clock is the clock of programs.
+func clock() time.Time { return time.Now() }

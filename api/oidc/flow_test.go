@@ -25,7 +25,7 @@ func login(t *testing.T, i *oidctest.Issuer) oidc.Login {
 // newFlow returns a flow with an issuer.
 func newFlow(t *testing.T) (*oidctest.Issuer, *oidc.Flow) {
 	t.Helper()
-	i := oidctest.Start(t)
+	i := oidctest.Start(t, time.Now)
 	f, err := oidc.NewFlow(t.Context(), login(t, i), i.CA, time.Now)
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func config(i *oidctest.Issuer) oidc.Config {
 // newWorld starts an issuer. change changes the configuration of its verifier; nil leaves it.
 func newWorld(t *testing.T, change func(*oidc.Config)) *world {
 	t.Helper()
-	w := &world{t: t, Issuer: oidctest.Start(t), at: time.Now().Truncate(time.Second)}
+	w := &world{t: t, Issuer: oidctest.Start(t, time.Now), at: time.Now().Truncate(time.Second)}
 	w.Now = w.now
 	cfg := config(w.Issuer)
 	if change != nil {
@@ -317,7 +317,7 @@ func TestDown(t *testing.T) {
 
 // TestConfig is a table of configurations that are refused.
 func TestConfig(t *testing.T) {
-	i := oidctest.Start(t)
+	i := oidctest.Start(t, time.Now)
 	none := filepath.Join(t.TempDir(), "none.pem")
 	if err := os.WriteFile(none, []byte("none"), 0o600); err != nil {
 		t.Fatal(err)

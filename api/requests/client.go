@@ -22,21 +22,24 @@ import (
 type Client struct {
 	api *client.Client
 	ns  string
+	now func() time.Time
 }
 
-// NewClient returns a client of a namespace.
-func NewClient(api *client.Client, ns string) *Client { return &Client{api: api, ns: ns} }
+// NewClient returns a client of a namespace, with a clock.
+func NewClient(api *client.Client, ns string, now func() time.Time) *Client {
+	return &Client{api: api, ns: ns, now: now}
+}
 
 // AtSocket returns a client of the socket of a task at path, for a namespace. Close it after use.
-func AtSocket(path, ns string) (*Client, error) {
+func AtSocket(path, ns string, now func() time.Time) (*Client, error) {
 	api, err := client.New(client.Config{Server: "unix://" + path})
-	return NewClient(api, ns), err
+	return NewClient(api, ns, now), err
 }
 
 // Inside returns a client of the socket of a task at path, for the namespace of the task, and the task. In a
 // container, the variable tasksocket.EnvSocket has the path. Close the client after use.
-func Inside(ctx context.Context, path string) (*Client, tasksocket.Self, error) {
-	c, err := AtSocket(path, "")
+func Inside(ctx context.Context, path string, now func() time.Time) (*Client, tasksocket.Self, error) {
+	c, err := AtSocket(path, "", now)
 	if err != nil {
 		return nil, tasksocket.Self{}, err
 	}
@@ -53,8 +56,11 @@ func Inside(ctx context.Context, path string) (*Client, tasksocket.Self, error) 
 func (c *Client) Close() { c.api.Close() }
 
 // path returns a path below the namespace.
-func (c *Client) path(parts ...string) string {
-	path := "/v1/namespaces/" + url.PathEscape(c.ns)
+func (c *Client) path(parts ...string) string { return Path(c.ns, parts...) }
+
+// Path returns a path of the HTTP API below a namespace.
+func Path(ns string, parts ...string) string {
+	path := "/v1/namespaces/" + url.PathEscape(ns)
 	for _, p := range parts {
 		path += "/" + url.PathEscape(p)
 	}
@@ -117,11 +123,11 @@ func (c *Client) Status(ctx context.Context, id string) (out Status, err error) 
 // Wait waits until all tasks are in a state: "ended", "healthy", "running" or "bound". After a
 // timeout above 0, it returns the tasks in that state.
 func (c *Client) Wait(ctx context.Context, until string, timeout time.Duration, ids ...string) (Waited, error) {
-	out, deadline := Waited{Complete: true}, time.Now().Add(timeout)
+	out, deadline := Waited{Complete: true}, c.now().Add(timeout)
 	for begin := 0; begin == 0 || begin < len(ids); begin += maxIDs {
 		query := url.Values{"until": {cmp.Or(until, "ended")}, "id": ids[begin:min(begin+maxIDs, len(ids))]}
 		if timeout > 0 {
-			query.Set("timeout", max(time.Until(deadline), time.Millisecond).String())
+			query.Set("timeout", max(deadline.Sub(c.now()), time.Millisecond).String())
 		}
 		some, err := c.wait(ctx, query)
 		if err != nil {

@@ -53,16 +53,15 @@ func errOwn(field string) error {
 }
 
 // Submissions converts the tasks for the client of the control plane. It validates only texts that
-// become numbers.
-func (l *Launch) Submissions() ([]controlplane.Submission, error) {
+// become numbers. now is the time of the submission.
+func (l *Launch) Submissions(now time.Time) ([]controlplane.Submission, error) {
 	if len(l.Array) > 0 && len(l.Array) != len(l.Tasks) {
 		return nil, types.Errorf(types.Invalid, "array: has %d places for %d tasks: give one for each task, or none", len(l.Array), len(l.Tasks))
 	}
 	var errs []error
-	submitted := time.Now()
 	out := make([]controlplane.Submission, len(l.Tasks))
 	for i := range l.Tasks {
-		s, err := l.Tasks[i].Submission(submitted)
+		s, err := l.Tasks[i].Submission(now)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tasks[%d]: %w", i, err))
 		}

@@ -24,6 +24,8 @@ type Direct struct {
 	Own bool
 	// Library submits jobs with policies; nil means that it cannot be done.
 	Library *Library
+	// Now is the clock.
+	Now func() time.Time
 	// Log logs lost watches; nil means no log.
 	Log *zap.Logger
 }
@@ -94,7 +96,7 @@ func (d Direct) resource(ctx context.Context, s *Set) (controlplane.Resource, er
 
 // Launch launches tasks.
 func (d Direct) Launch(ctx context.Context, l Launch) (Launched, error) {
-	tasks, err := l.Submissions()
+	tasks, err := l.Submissions(d.Now())
 	if err != nil {
 		return Launched{}, err
 	}
@@ -208,7 +210,7 @@ func (d Direct) Commit(ctx context.Context, body Transaction) (Committed, error)
 	var out Committed
 	for i := range body.Launch {
 		l := &body.Launch[i]
-		tasks, err := l.Submissions()
+		tasks, err := l.Submissions(d.Now())
 		if err != nil {
 			return Committed{}, types.Errorf(types.Invalid, "launch[%d]: %w", i, err)
 		}

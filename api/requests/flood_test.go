@@ -223,7 +223,7 @@ func bodies(t *testing.T, all *sync.WaitGroup, paths ...string) (alone func()) {
 // neighbor sends requests to a neighbor's socket until the flood is over, and returns the time of
 // the slowest answer.
 func neighbor(t *testing.T, path string, over <-chan struct{}) (slowest time.Duration) {
-	client, err := requests.AtSocket(path, "d")
+	client, err := requests.AtSocket(path, "d", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

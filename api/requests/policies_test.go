@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/escher-sched/escher/api/requests"
 	"github.com/escher-sched/escher/controlplane"
@@ -41,7 +42,7 @@ func TestPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var library recorded
-	with := requests.Direct{Client: c, Library: &requests.Library{Submit: library.submit, Launch: library.launch}}
+	with := requests.Direct{Client: c, Now: time.Now, Library: &requests.Library{Submit: library.submit, Launch: library.launch}}
 	l, err := with.Launch(t.Context(), launch)
 	want := []types.Policy{{Kind: "gang", With: `{"in":"rack"}`}, {Kind: "apart"}}
 	if err != nil || l.Job != "a-1" || !reflect.DeepEqual(library.policies, want) || library.job.Name != "a" || len(library.job.Tasks) != 1 {
@@ -50,7 +51,7 @@ func TestPolicies(t *testing.T) {
 	if l, err := with.Launch(t.Context(), requests.Launch{Tasks: launch.Tasks}); err != nil || l.Tasks[0] != "b-1" || len(library.job.Tasks) != 1 {
 		t.Errorf("tasks alone: %+v, %v", l, err)
 	}
-	_, none := requests.Direct{Client: c}.Launch(t.Context(), launch)
+	_, none := requests.Direct{Client: c, Now: time.Now}.Launch(t.Context(), launch)
 	_, together := with.Commit(t.Context(), requests.Transaction{Launch: []requests.Launch{launch}})
 	for says, err := range map[string]error{"this client knows none": none, "launch[0].job.policies": together} {
 		if err == nil || !strings.Contains(err.Error(), says) {

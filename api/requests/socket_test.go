@@ -75,7 +75,7 @@ func serve(t *testing.T, cfg tasksocket.Config) (client *requests.Client, end fu
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	end = sync.OnceValue(func() error { cancel(); return <-done })
-	client, err = requests.AtSocket(filepath.Join(cfg.Dir, tasksocket.Name), cfg.Self.Namespace)
+	client, err = requests.AtSocket(filepath.Join(cfg.Dir, tasksocket.Name), cfg.Self.Namespace, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

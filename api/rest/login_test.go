@@ -21,7 +21,7 @@ import (
 // withIssuer is an API that also takes the tokens of an issuer.
 func withIssuer(t *testing.T) (*guarded, *oidctest.Issuer) {
 	t.Helper()
-	g, issuer := newGuarded(t, time.Now), oidctest.Start(t)
+	g, issuer := newGuarded(t, time.Now), oidctest.Start(t, time.Now)
 	var err error
 	g.authority.Issuer, err = oidc.New(oidc.Config{Issuer: issuer.URL, ClientID: oidctest.ClientID, UsernameClaim: "email", GroupsClaim: "groups", Prefix: "oidc:", CA: issuer.CA}, time.Now, zap.NewNop())
 	if err != nil {
@@ -88,8 +88,8 @@ func TestIssuedToken(t *testing.T) {
 	}
 }
 
-// TestIssuedUser: what the bearer submits has its user, who may name only itself, and may make tokens within
-// the end of its own.
+// TestIssuedUser: what the bearer submits has its user. The bearer names no other user, and its tokens end with its
+// own.
 func TestIssuedUser(t *testing.T) {
 	g, issuer := withIssuer(t)
 	g.grant("lab", "user:oidc_3aalice_40example_2eorg", []string{"lab"}, "write tasks", "write jobs", "write policies", "read tasks")

@@ -191,7 +191,7 @@ func (s *service) client(ctx context.Context, ns string) (*controlplane.Client, 
 // direct performs requests in a namespace, for the caller.
 func (s *service) direct(ctx context.Context, ns string) (requests.Direct, error) {
 	client, err := s.client(ctx, ns)
-	d := requests.Direct{Client: client, Library: library.Known(), Log: s.cfg.Log}
+	d := requests.Direct{Client: client, Library: library.Known(), Now: s.cfg.Now, Log: s.cfg.Log}
 	if t := access.From(ctx).Task; t != nil {
 		d.Self, d.Own = t.Self, t.Own
 	}

@@ -125,7 +125,7 @@ func TestDeath(t *testing.T) {
 	hang := "import time; from rotation import Rotation; r = Rotation('gpus', limit=%s)\nwith r.phase('data'): print('in', flush=True); time.sleep(60)"
 	for name, limit := range map[string]string{"killed": "60", "hangs": "0.2"} {
 		cmd, out := n.task(0, "", "-c", fmt.Sprintf(hang, limit))
-		client, err := requests.AtSocket(n.sockets[1], "d")
+		client, err := requests.AtSocket(n.sockets[1], "d", time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

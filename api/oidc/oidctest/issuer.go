@@ -65,10 +65,10 @@ type State struct {
 	Garbage bool
 }
 
-// Start starts an issuer, which ends with the test.
-func Start(t testing.TB) *Issuer {
+// Start starts an issuer with a clock, which ends with the test.
+func Start(t testing.TB, now func() time.Time) *Issuer {
 	t.Helper()
-	i := &Issuer{t: t, Now: time.Now, asked: make(map[string]int), pending: make(map[string]int), State: State{Life: time.Hour}}
+	i := &Issuer{t: t, Now: now, asked: make(map[string]int), pending: make(map[string]int), State: State{Life: time.Hour}}
 	mux := http.NewServeMux()
 	for path, answer := range map[string]func(*http.Request) (int, any){
 		"/.well-known/openid-configuration": i.discovery, "/keys": i.shown, "/device": i.device, "/token": i.token,

@@ -82,7 +82,7 @@ const unit = "turn"
 
 // ask takes a unit n times by a socket.
 func ask(ctx context.Context, socket string, n int) error {
-	client, err := requests.AtSocket(socket, rig.Namespace)
+	client, err := requests.AtSocket(socket, rig.Namespace, time.Now)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func newAPIAt(env *testscript.Env, dir string) (apiAt, error) {
 	env.Setenv("SERVER", at.addresses[0])
 	env.Setenv("CA", filepath.Join(dir, "pki", certs.CAFile))
 	if strings.HasSuffix(env.WorkDir, "login") {
-		i := oidctest.Start(env.T().(testing.TB))
+		i := oidctest.Start(env.T().(testing.TB), time.Now)
 		env.Values[issuerKey{}] = i
 		env.Setenv("ISSUER", i.URL)
 		env.Setenv("ISSUER_CA", i.CA)

@@ -35,13 +35,7 @@ func (f *Factory) Etcd(ctx context.Context) (controlplane.Store, error) {
 }
 
 // Path returns the path of the API below the namespace.
-func (f *Factory) Path(parts ...string) string {
-	path := "/v1/namespaces/" + url.PathEscape(f.Namespace())
-	for _, p := range parts {
-		path += "/" + url.PathEscape(p)
-	}
-	return path
-}
+func (f *Factory) Path(parts ...string) string { return requests.Path(f.Namespace(), parts...) }
 
 // NodePath returns the path of the API of a node, or below it.
 func NodePath(node string, parts ...string) string {

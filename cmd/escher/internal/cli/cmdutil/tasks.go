@@ -2,6 +2,7 @@ package cmdutil
 
 import (
 	"context"
+	"time"
 
 	"github.com/escher-sched/escher/api/library"
 	"github.com/escher-sched/escher/api/requests"
@@ -46,7 +47,7 @@ func (f *Factory) Tasks(ctx context.Context) (Tasks, error) {
 		if err != nil {
 			return nil, err
 		}
-		socket, err := requests.AtSocket(place.Socket, place.Namespace)
+		socket, err := requests.AtSocket(place.Socket, place.Namespace, time.Now)
 		return inside{requesting{socket}}, err
 	}
 	client, err := f.Client(ctx)
@@ -69,7 +70,7 @@ func (f *Factory) Direct(client *controlplane.Client) Direct {
 	if !f.Served() {
 		return Direct{Client: client}
 	}
-	return Direct{client, &requesting{requests.NewClient(f.api, f.Namespace())}}
+	return Direct{client, &requesting{requests.NewClient(f.api, f.Namespace(), time.Now)}}
 }
 
 // Launch submits tasks.
