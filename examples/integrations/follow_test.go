@@ -53,16 +53,30 @@ func (s told) ended() told {
 	return out
 }
 
-// followed kills a program while tasks run, and starts it again, until it has told all ends. It compares these with
-// the store. away is called with the ends that it has told, while it does
-// not run.
-func (w *world) followed(start func() *process, away func(stored *record, told told)) told {
+// removed returns the tasks of which it was told that they are removed.
+func (s told) removed() map[string]bool {
+	out := make(map[string]bool)
+	for c, phase := range s {
+		if phase == "removed" {
+			out[c.task] = true
+		}
+	}
+	return out
+}
+
+// followed kills a program while tasks run, and starts it again, until it has told all ends and removals. It compares
+// these with the store. away is called with the ends that it has told, while it does not run. It returns a task that it
+// removed, or "".
+func (w *world) followed(start func() *process, away func(stored *record, told told) string) {
 	const each = 4
 	ended, all, last := w.record(rounds*each), make(told), []string(nil)
+	removed := make(map[string]bool)
 	for round := range rounds {
 		if round%2 == 1 { // it misses some
 			w.wait(last)
-			away(ended, all.ended())
+			if task := away(ended, all.ended()); task != "" {
+				removed[task] = true
+			}
 			last = w.launch(each)
 		}
 		p := start()
@@ -80,7 +94,7 @@ func (w *world) followed(start func() *process, away func(stored *record, told t
 	next(w, ended.enough)
 	want := told(ended.all)
 	p := start()
-	for len(all.ended()) < len(want) {
+	for len(all.ended()) < len(want) || len(all.removed()) < len(removed) {
 		all.next(w, p)
 	}
 	p.kill()
@@ -90,7 +104,9 @@ func (w *world) followed(start func() *process, away func(stored *record, told t
 	if got := all.ended(); !maps.Equal(got, want) {
 		w.t.Errorf("it told\n%v\nthe store has\n%v", got, want)
 	}
-	return all
+	if got := all.removed(); !maps.Equal(got, removed) {
+		w.t.Errorf("removed are %v, it told %v", removed, got)
+	}
 }
 
 // TestFollow follows tasks by server-sent events.
@@ -98,7 +114,7 @@ func TestFollow(t *testing.T) {
 	w := newWorld(t, nil)
 	w.followed(func() *process {
 		return w.start("", "follow/follow.py", w.socket, namespace, filepath.Join(w.dir, "position"))
-	}, func(*record, told) {})
+	}, func(*record, told) string { return "" })
 }
 
 // TestKeys follows keys by etcd's watch, in Go and in Python. What it misses is compacted.
@@ -132,8 +148,7 @@ func TestKeys(t *testing.T) {
 			if language == "python" {
 				start = func() *process { return w.start("PYTHONPATH="+bin, "keys/keys.py", etcd.Endpoint, namespace, file) }
 			}
-			removed := make(map[string]bool)
-			all := w.followed(start, func(stored *record, before told) {
+			w.followed(start, func(stored *record, before told) (removed string) {
 				known, err := os.ReadFile(file)
 				if err != nil && !errors.Is(err, fs.ErrNotExist) {
 					t.Fatal(err)
@@ -145,7 +160,7 @@ func TestKeys(t *testing.T) {
 					if err := w.client.Remove(t.Context(), c.task); err != nil {
 						t.Fatal(err)
 					}
-					removed[c.task] = true
+					removed = c.task
 					break
 				}
 				answer, err := etcd.Client.Get(t.Context(), "none")
@@ -155,16 +170,8 @@ func TestKeys(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				return removed
 			})
-			got := make(map[string]bool)
-			for c, phase := range all {
-				if phase == "removed" {
-					got[c.task] = true
-				}
-			}
-			if !maps.Equal(got, removed) {
-				t.Errorf("removed are %v, it told %v", removed, got)
-			}
 		})
 	}
 }
