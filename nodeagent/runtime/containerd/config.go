@@ -4,6 +4,8 @@ package containerd
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,7 +158,8 @@ func dropTempMounts(address string) error {
 		return types.Errorf(types.Internal, "look for mounts that were left: %w", err)
 	}
 	for _, m := range left {
-		if err := mount.UnmountAll(m.Mountpoint, unix.MNT_DETACH); err != nil {
+		// Another runtime of the machine may remove the same mount, or its process its own.
+		if err := mount.UnmountAll(m.Mountpoint, unix.MNT_DETACH); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return types.Errorf(types.Internal, "undo the mount %s, which was left: %w", m.Mountpoint, err)
 		}
 		_ = os.Remove(m.Mountpoint) // An empty directory is harmless.
