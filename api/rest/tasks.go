@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/escher-sched/escher/api/access"
@@ -97,9 +96,9 @@ func (s *service) listTasks(ctx context.Context, in *listedTasks) (page[document
 	if err != nil {
 		return out, err
 	}
-	out.Revision, err = client.EachTask(ctx, func(t controlplane.TaskState) error {
+	out.Revision, err = document.EachTask(ctx, client.Store(), in.Namespace, in.After, in.Limit+1, func(t controlplane.TaskState) error {
 		switch {
-		case in.After != "" && strings.Compare(t.ID, in.After) <= 0, in.Job != "" && t.Task.Job != in.Job:
+		case in.Job != "" && t.Task.Job != in.Job:
 		case len(in.Phase) > 0 && !slices.Contains(in.Phase, string(t.Phase())), !selects(types.LabelMap(t.Task.Labels)):
 		case len(out.Items) == in.Limit:
 			return errFull
