@@ -17,6 +17,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/writers"
 	"github.com/escher-sched/escher/esl"
 	"github.com/escher-sched/escher/esl/builtin"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -42,8 +43,8 @@ type Policies struct {
 }
 
 // PoliciesOf reads the policies with an id, and the state for them, at a revision; nil if there are
-// none.
-func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, revision int64, now time.Time, voice action.Renderer) (*Policies, error) {
+// none. known is an explanation's view at that revision, which knows the nodes; nil means none.
+func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, known *cluster.View, revision int64, now time.Time, voice action.Renderer) (*Policies, error) {
 	s := &Policies{ID: cluster.ID{Namespace: client.Namespace(), ID: id}, Kinds: builtin.Kinds(), Now: now, Voice: voice}
 	var err error
 	if s.Kept, revision, err = KeptAt(ctx, client, id, revision); s.Kept == nil || err != nil {
@@ -64,9 +65,9 @@ func PoliciesOf(ctx context.Context, client *controlplane.Client, id string, rev
 		}
 	}
 	wide := s.wide(all) || s.Kept.Job == "" && s.across() || slices.ContainsFunc(s.Kept.Policies, esl.Elsewhere)
-	if s.View, err = readSome(ctx, client.Store(), revision, prefixesFor(client.Namespace(), wide && !s.hidden)); types.Is(err, types.Denied) && wide {
+	if s.View, err = readSome(ctx, client.Store(), known, revision, prefixesFor(client.Namespace(), wide && !s.hidden)); types.Is(err, types.Denied) && wide {
 		s.hidden = true
-		s.View, err = readSome(ctx, client.Store(), revision, prefixesFor(client.Namespace(), false))
+		s.View, err = readSome(ctx, client.Store(), known, revision, prefixesFor(client.Namespace(), false))
 	}
 	return s, err
 }
@@ -128,9 +129,15 @@ func (s *Policies) across() bool {
 }
 
 // readSome reads ranges of keys at a revision, nil if one of them is too large.
-func readSome(ctx context.Context, store controlplane.Store, revision int64, prefixes []string) (*cluster.View, error) {
+func readSome(ctx context.Context, store controlplane.Store, known *cluster.View, revision int64, prefixes []string) (*cluster.View, error) {
 	view := cluster.New()
+	if known != nil {
+		view = known.Fork()
+	}
 	for _, prefix := range prefixes {
+		if known != nil && explain.Knows(prefix) {
+			continue
+		}
 		page, err := store.List(ctx, controlplane.ListOptions{Prefix: prefix, Revision: revision, Limit: saidAtMost})
 		if err != nil || page.More {
 			return nil, err
@@ -153,7 +160,7 @@ func Origins(ctx context.Context, client *controlplane.Client, task cluster.ID, 
 	}) {
 		return nil, err // what the policies go by need not be read
 	}
-	s, err := PoliciesOf(ctx, client, job, revision, now, nil)
+	s, err := PoliciesOf(ctx, client, job, nil, revision, now, nil)
 	if s == nil || s.View == nil || err != nil {
 		return nil, err
 	}

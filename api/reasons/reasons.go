@@ -50,7 +50,7 @@ func Explain(ctx context.Context, client *controlplane.Client, e why.Explanation
 	var s *Policies
 	if job := jobOf(view, e); job != "" {
 		var err error
-		if s, err = PoliciesOf(ctx, client, job, view.Revision, now, voice); err != nil {
+		if s, err = PoliciesOf(ctx, client, job, view, view.Revision, now, voice); err != nil {
 			return Explained{}, err
 		}
 	}
@@ -102,7 +102,7 @@ func WhyWait(ctx context.Context, client *controlplane.Client, now time.Time, vo
 		job := jobOf(view, e)
 		s, read := ofJobs[job]
 		if !read && job != "" {
-			if s, err = PoliciesOf(ctx, client, job, view.Revision, now, voice); err != nil {
+			if s, err = PoliciesOf(ctx, client, job, view, view.Revision, now, voice); err != nil {
 				return nil, err
 			}
 			ofJobs[job] = s

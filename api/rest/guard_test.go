@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,20 @@ func newGuarded(t *testing.T, now func() time.Time) *guarded {
 	return guardedOver(t, memstore.New(), now)
 }
 
+// mirrored returns the store of a server, over a store, until the test ends.
+func mirrored(t *testing.T, store controlplane.Store) controlplane.Store {
+	t.Helper()
+	s := rest.Mirror(store, time.Now, zap.NewNop())
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Run(ctx) }) // without it, the store below answers
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return s
+}
+
 // guardedOver returns an API with access control, over a store.
 func guardedOver(t *testing.T, store controlplane.Store, now func() time.Time, history ...*accounting.Recorder) *guarded {
 	t.Helper()
@@ -46,7 +61,7 @@ func guardedOver(t *testing.T, store controlplane.Store, now func() time.Time, h
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	conf := rest.Config{Store: store, Now: now, Version: "test", Authority: a, Identify: rest.Bearer(a), Secrets: secretKeys(t)}
+	conf := rest.Config{Store: mirrored(t, store), Now: now, Version: "test", Authority: a, Identify: rest.Bearer(a), Secrets: secretKeys(t)}
 	if len(history) > 0 {
 		conf.History = history[0]
 	}

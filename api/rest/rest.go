@@ -17,8 +17,10 @@ import (
 	"github.com/escher-sched/escher/api/secrets"
 	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/accounting"
+	"github.com/escher-sched/escher/controlplane/mirror"
 	"github.com/escher-sched/escher/nodeagent/serve/answer"
 	"github.com/escher-sched/escher/nodeagent/serve/tasksocket"
+	"github.com/escher-sched/escher/scheduler/explain"
 	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/action"
 )
@@ -50,6 +52,16 @@ type Config struct {
 	// means no access control.
 	Authority *access.Authority
 	Identify  Identify
+}
+
+// Mirror returns a store for Config that keeps in memory what listings of tasks and explanations read: while its Run
+// runs, it answers these however many tasks there are.
+func Mirror(store controlplane.Store, now func() time.Time, log *zap.Logger) *mirror.Store {
+	cfg := mirror.Config{Store: store, Root: controlplane.Root, Forks: explain.BaseKinds(), Now: now, Log: log}
+	for _, kind := range []controlplane.Kind{controlplane.Tasks, controlplane.Statuses, controlplane.Jobs} {
+		cfg.Prefixes = append(cfg.Prefixes, controlplane.Prefix(kind))
+	}
+	return mirror.New(cfg)
 }
 
 // service is the operations.

@@ -76,7 +76,7 @@ func (w *world) serve() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	h, api := rest.Build(rest.Config{Store: w.cluster.Store, History: w.cluster.History, CA: ca, Used: used, Secrets: secretKeys(w.t), Now: time.Now, Version: "test"})
+	h, api := rest.Build(rest.Config{Store: mirrored(w.t, w.cluster.Store), History: w.cluster.History, CA: ca, Used: used, Secrets: secretKeys(w.t), Now: time.Now, Version: "test"})
 	if w.server != nil {
 		w.server.CloseClientConnections()
 		w.server.Close()

@@ -183,16 +183,13 @@ func (v *View) node(name string) *Node {
 	n := v.Nodes[name]
 	if n == nil {
 		name = strings.Clone(name) // keeps no reference to the whole key
-		n = &Node{
-			Name:      name,
-			Serial:    v.serials,
-			Own:       make(map[types.ResourceID]*Cell[types.Resource]),
-			Left:      make(map[types.ResourceID]*Cell[types.Provided]),
-			providers: make(map[types.ResourceID][]*Binding),
-			has:       make(map[types.ResourceID]struct{}),
-		}
+		n = &Node{Name: name, Serial: v.serials}
 		v.Nodes[name] = n
 		v.serials++
+	}
+	if n.Own == nil { // a fork has made none
+		n.Own, n.Left = make(map[types.ResourceID]*Cell[types.Resource]), make(map[types.ResourceID]*Cell[types.Provided])
+		n.providers, n.has = make(map[types.ResourceID][]*Binding), make(map[types.ResourceID]struct{})
 	}
 	return n
 }

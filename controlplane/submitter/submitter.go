@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/cluster"
 	"github.com/escher-sched/escher/types"
 )
 
@@ -83,6 +84,16 @@ type Store struct {
 // Scan reads a range as the store below does.
 func (s Store) Scan(ctx context.Context, opts controlplane.ListOptions, take func([]controlplane.KV) error) (int64, error) {
 	return controlplane.Scan(ctx, s.Store, opts, take)
+}
+
+// Fork returns a view of nodes that the store below follows, nil if it follows none: see mirror.Store.
+func (s Store) Fork(ctx context.Context) (*cluster.View, error) {
+	if below, ok := s.Store.(interface {
+		Fork(ctx context.Context) (*cluster.View, error)
+	}); ok {
+		return below.Fork(ctx)
+	}
+	return nil, nil
 }
 
 // Commit commits a transaction of the submitter of ctx. Denied: it names another user.

@@ -49,7 +49,7 @@ func WhyEach(ctx context.Context, store controlplane.Store, of []Subject, now ti
 
 func whyOnce(ctx context.Context, store controlplane.Store, of []Subject, now time.Time) ([]why.Explanation, *cluster.View, error) {
 	r := &reader{ctx: ctx, store: store, view: cluster.New(), ranges: make(map[string]bool), read: make(map[string]struct{})}
-	r.base()
+	r.begin()
 	out := make([]why.Explanation, len(of))
 	awaited := make(map[cluster.ID]*why.Explanation)
 	for i, subject := range of {
@@ -115,13 +115,37 @@ const (
 	getAtMost  = 1000
 )
 
-// base reads the keys that every explanation needs.
-func (r *reader) base() {
-	for _, kind := range []controlplane.Kind{
+// BaseKinds are the kinds of keys that every explanation needs. cluster.View.Fork copies them.
+func BaseKinds() []controlplane.Kind {
+	return []controlplane.Kind{
 		controlplane.Nodes, controlplane.Alive, controlplane.Cordons, controlplane.Devices, controlplane.Allocated,
 		controlplane.Namespaces, controlplane.Schedulers, controlplane.Leaders, controlplane.System,
-	} {
-		r.all(controlplane.Prefix(kind))
+	}
+}
+
+// Knows reports whether the view of each explanation has a range of keys in full.
+func Knows(prefix string) bool {
+	return slices.ContainsFunc(BaseKinds(), func(k controlplane.Kind) bool { return controlplane.Prefix(k) == prefix })
+}
+
+// begin reads the keys that every explanation needs. With 10,000 nodes there are 50,000: a store that follows
+// them has them at hand, such as mirror.Store.
+func (r *reader) begin() {
+	var known *cluster.View
+	if s, ok := r.store.(interface {
+		Fork(ctx context.Context) (*cluster.View, error)
+	}); ok {
+		known, r.err = s.Fork(r.ctx)
+	}
+	if known != nil {
+		r.view, r.revision = known, known.Revision
+	}
+	for _, kind := range BaseKinds() {
+		if prefix := controlplane.Prefix(kind); known != nil {
+			r.ranges[prefix] = true
+		} else {
+			r.all(prefix)
+		}
 	}
 }
 

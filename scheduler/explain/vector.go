@@ -82,17 +82,19 @@ func (e *explainer) find(ns string, needs []cluster.Need) *finding {
 		default:
 			f.short = append(f.short, c)
 		}
+		if large {
+			continue
+		}
 		if lacks := e.everLacking(n, needs); len(lacks) > 0 {
 			f.tooSmall = append(f.tooSmall, candidate{n, lacks, distance(lacks)})
 		} else {
-			large = true
+			large, f.tooSmall = true, nil
 		}
 	}
-	if large {
-		f.tooSmall = nil
-	}
 	for _, list := range [][]candidate{f.short, f.barred, f.tooSmall} {
-		slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+		slices.SortFunc(list, func(a, b candidate) int {
+			return cmp.Or(cmp.Compare(a.distance, b.distance), strings.Compare(a.node.Name, b.node.Name))
+		})
 	}
 	return f
 }

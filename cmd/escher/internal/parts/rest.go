@@ -78,7 +78,8 @@ func StartREST(stack *Stack, cfg RESTConfig) error {
 			return types.Errorf(types.Invalid, "api-ca: %s has the authority of etcd: etcd would take the certificates of nodes: make another one with escher admin certificate", cfg.CADir)
 		}
 	}
-	started := false
+	followed, started := rest.Mirror(cfg.Store, time.Now, cfg.Log), false
+	cfg.Store = followed
 	for _, address := range cfg.Addresses {
 		identify := rest.Bearer(authority)
 		if strings.HasPrefix(address, "unix://") {
@@ -90,6 +91,7 @@ func StartREST(stack *Stack, cfg RESTConfig) error {
 		}
 		if !started { // the first to need it
 			stack.Start("access to the api", authority.Run)
+			stack.Start("listings of the api", followed.Run)
 			if cfg.Tunnels != nil {
 				stack.Start("tunnels of nodes", cfg.Tunnels.Run)
 			}

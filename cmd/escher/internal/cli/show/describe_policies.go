@@ -64,7 +64,7 @@ their reasons for waiting tasks.
 
 // showPolicies describes the policies with an id.
 func showPolicies(f *cmdutil.Factory, ctx context.Context, client *controlplane.Client, id string) error {
-	s, err := reasons.PoliciesOf(ctx, client, id, 0, time.Now(), howto.Say)
+	s, err := reasons.PoliciesOf(ctx, client, id, nil, 0, time.Now(), howto.Say)
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (d *describing) policiesOf(ctx context.Context, job string) (*policiesDescr
 	if job == "" {
 		return nil, nil
 	}
-	s, err := reasons.PoliciesOf(ctx, d.client, job, d.view.Revision, d.now, howto.Say)
+	s, err := reasons.PoliciesOf(ctx, d.client, job, nil, d.view.Revision, d.now, howto.Say)
 	if s == nil || err != nil {
 		return nil, err
 	}
