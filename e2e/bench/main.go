@@ -63,7 +63,9 @@ func obeyCommand(ctx context.Context, args []string, executable func() (string, 
 	case len(args) > 0 && args[0] == interference.CoreCommand:
 		return interference.OnCore(ctx, args[1:])
 	case len(args) == 2 && args[0] == rig.RoleCommand:
-		return rig.RunRole(ctx, args[1], in, out, alphazero.Parts())
+		parts := alphazero.Parts()
+		parts[roleAPI] = apiPart
+		return rig.RunRole(ctx, args[1], in, out, parts)
 	}
 	return types.Errorf(types.Invalid, "command: this program is for escher bench to start: see escher bench --help")
 }

@@ -77,6 +77,8 @@ func liveScenarios() []rig.Scenario {
 			Full: rig.Size{Nodes: 10_000, Tasks: 1_000_000, Rounds: 3}, Quick: rig.Size{Nodes: 500, Tasks: 20_000, Rounds: 2}, Run: runRestart},
 		{Name: "takeover", About: "from the end of a scheduler, kill -9, to the next binding, by another one",
 			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 5000, Rounds: 2}, Run: runTakeover},
+		{Name: "api", About: "answers of a server about a cluster with a million tasks bound: ps, describe and why; beside the same reads from etcd; 10,000 watchers",
+			Full: rig.Size{Nodes: 10_000, Tasks: 1_000_000, Rounds: 1}, Quick: rig.Size{Nodes: 500, Tasks: 20_000, Rounds: 1}, Run: runAPI},
 		{Name: "memory", About: "the most memory that a scheduler has with a million tasks bound, and with as many waiting",
 			Full: rig.Size{Nodes: 10_000, Tasks: 1_000_000, Rounds: 1}, Quick: rig.Size{Nodes: 500, Tasks: 20_000, Rounds: 1}, Run: runMemory},
 	}

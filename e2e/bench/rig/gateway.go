@@ -39,7 +39,7 @@ func (c *Cluster) startGateway() error {
 // gatewayPart is a gateway for bearers of tokens and, without one, for root.
 func gatewayPart(cfg RoleConfig) Part {
 	return Part{Run: func(ctx context.Context, ready func(string)) error {
-		return cfg.withStore(ctx, func(store *etcdstore.Store) error {
+		return cfg.WithStore(ctx, func(store *etcdstore.Store) error {
 			authority := access.New(store, time.Now, zap.NewNop())
 			identify := func(ctx context.Context) (access.Identity, error) {
 				if md, _ := metadata.FromIncomingContext(ctx); len(md.Get("authorization")) > 0 {

@@ -77,8 +77,8 @@ type Part struct {
 // Parts are the functions that make parts of a cluster, by the name of the role.
 type Parts map[string]func(RoleConfig) Part
 
-// withStore runs f with a client of etcd.
-func (rc RoleConfig) withStore(ctx context.Context, f func(*etcdstore.Store) error) error {
+// WithStore runs f with a client of etcd.
+func (rc RoleConfig) WithStore(ctx context.Context, f func(*etcdstore.Store) error) error {
 	store, err := etcdstore.Dial(ctx, etcdstore.Config{Endpoints: []string{rc.Endpoint}, Token: rc.Token, Limits: limitsOf(rc.Ops)})
 	if err != nil {
 		return err

@@ -105,7 +105,7 @@ func schedulerPart(cfg RoleConfig, custom ...func(context.Context, controlplane.
 		return scheduler.Run(ctx, store, scheduler.Config{Name: cfg.Name, Shared: cfg.Shared, Placement: search.Spread, Metrics: counted.metrics}, zap.NewNop())
 	})
 	return Part{Stats: counted.stats, Run: func(ctx context.Context, ready func(string)) error {
-		return cfg.withStore(ctx, func(store *etcdstore.Store) error {
+		return cfg.WithStore(ctx, func(store *etcdstore.Store) error {
 			var listed atomic.Int32
 			g, ctx := errgroup.WithContext(ctx)
 			for _, run := range all {
@@ -125,7 +125,7 @@ func schedulerPart(cfg RoleConfig, custom ...func(context.Context, controlplane.
 // keeperPart runs the policies of the library.
 func keeperPart(cfg RoleConfig) Part {
 	return Part{Run: func(ctx context.Context, ready func(string)) error {
-		return cfg.withStore(ctx, func(store *etcdstore.Store) error {
+		return cfg.WithStore(ctx, func(store *etcdstore.Store) error {
 			ready("")
 			return keep.Run(ctx, store, keep.Options{Kinds: builtin.Kinds(), Collect: &collect.Config{}})
 		})
@@ -135,7 +135,7 @@ func keeperPart(cfg RoleConfig) Part {
 // collectorPart is a collector, with compaction.
 func collectorPart(cfg RoleConfig) Part {
 	return Part{Run: func(ctx context.Context, ready func(string)) error {
-		return cfg.withStore(ctx, func(store *etcdstore.Store) error {
+		return cfg.WithStore(ctx, func(store *etcdstore.Store) error {
 			policy := server.DefaultPolicy()
 			if cfg.Policy != nil {
 				policy = *cfg.Policy
