@@ -191,6 +191,10 @@ func (v *View) node(name string) *Node {
 		n.Own, n.Left = make(map[types.ResourceID]*Cell[types.Resource]), make(map[types.ResourceID]*Cell[types.Provided])
 		n.providers, n.has = make(map[types.ResourceID][]*Binding), make(map[types.ResourceID]struct{})
 	}
+	if v.bare != nil && !n.stale {
+		n.stale = true
+		v.bare.stale = append(v.bare.stale, n)
+	}
 	return n
 }
 

@@ -1,10 +1,23 @@
 package cluster
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
+
+// bare are the nodes as forks begin with them. A view keeps them from its first fork on.
+type bare struct {
+	// nodes are sorted by name; at is the index of a node by its Serial.
+	nodes []Node
+	at    []int
+	// stale are the nodes that changed since the last fork.
+	stale []*Node
+}
 
 // Fork returns a view with what this one knows of the nodes, the settings of namespaces, the schedulers and
 // leaders, and the admission. It lacks tasks, jobs, reservations and the resources that programs made. Either may
-// change afterwards. It copies no values, so a fork of 10,000 nodes takes milliseconds.
+// change afterwards. The nodes of the fork arrived in the order of their names. It copies no values, so a fork of
+// 10,000 nodes takes few milliseconds.
 func (v *View) Fork() *View {
 	f := New()
 	f.Revision, f.serials, f.checked = v.Revision, v.serials, v.checked
@@ -12,11 +25,10 @@ func (v *View) Fork() *View {
 	f.Admission = v.Admission
 	f.Namespaces, f.Closed = cells(v.Namespaces), cells(v.Closed)
 	f.Schedulers, f.Leaders = cells(v.Schedulers), cells(v.Leaders)
-	f.Nodes = make(map[string]*Node, len(v.Nodes))
-	nodes := make([]Node, 0, len(v.Nodes)) // one allocation
-	for name, n := range v.Nodes {
-		nodes = append(nodes, Node{Name: n.Name, Serial: n.Serial, Info: n.Info, Alive: n.Alive, Cordon: n.Cordon, Devices: n.Devices, Allocated: n.Allocated})
-		f.Nodes[name] = &nodes[len(nodes)-1]
+	nodes := v.bareNodes()
+	f.Nodes = make(map[string]*Node, len(nodes))
+	for i := range nodes {
+		f.Nodes[nodes[i].Name] = &nodes[i]
 	}
 	for rid, p := range v.Pools {
 		if !p.Allocated.Absent() {
@@ -24,6 +36,28 @@ func (v *View) Fork() *View {
 		}
 	}
 	return f
+}
+
+// bareNodes returns a copy of the nodes, by name. It reads those that changed since the last call: most of the
+// time of a fork would go into reading 10,000 nodes from all over the memory.
+func (v *View) bareNodes() []Node {
+	b := v.bare
+	if b == nil || len(b.nodes) != len(v.Nodes) {
+		b = &bare{nodes: make([]Node, len(v.Nodes)), at: make([]int, len(v.Nodes))}
+		v.bare = b
+		for i, name := range slices.Sorted(maps.Keys(v.Nodes)) {
+			n := v.Nodes[name]
+			b.at[n.Serial] = i
+			b.stale = append(b.stale, n)
+		}
+	}
+	for _, n := range b.stale {
+		i := b.at[n.Serial]
+		b.nodes[i] = Node{Name: n.Name, Serial: i, Info: n.Info, Alive: n.Alive, Cordon: n.Cordon, Devices: n.Devices, Allocated: n.Allocated}
+		n.stale = false
+	}
+	b.stale = b.stale[:0]
+	return slices.Clone(b.nodes)
 }
 
 // cells copies the cells of a map.

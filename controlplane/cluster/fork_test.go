@@ -51,6 +51,18 @@ func TestFork(t *testing.T) {
 	if o := v.Nodes["n1"]; o.Info.V.Version != "2" || len(o.Own) != 1 || len(o.Bindings) != 1 || v.NumTasks() != 1 {
 		t.Error("a change of the fork changes the view")
 	}
+	again := v.Fork()
+	if n1, n2 := again.Nodes["n1"], again.Nodes["n2"]; n1.Info.V.Version != "2" || n2 == nil || n1.Serial != 0 || n2.Serial != 1 || len(n1.Own) != 0 {
+		t.Errorf("the second fork has %+v and %+v", n1, n2)
+	}
+	put(v, controlplane.CordonKey("n2"), &types.Cordon{})
+	if x := v.Fork().Nodes["n2"]; x.Cordon.V == nil || again.Nodes["n2"].Cordon.V != nil {
+		t.Error("the third fork lacks a change, or the second has it")
+	}
+	put(v, controlplane.NodeKey("n0"), &types.Node{})
+	if x := v.Fork(); x.Nodes["n0"].Serial != 0 || x.Nodes["n2"].Serial != 2 || x.Nodes["n2"].Cordon.V == nil {
+		t.Errorf("the fork after a new node has %+v", x.Nodes)
+	}
 	if len(f.At(types.Resolve("a", "y"))) != 1 || len(n.Bindings) != 1 {
 		t.Errorf("the fork has not %v, %v", f.At(types.Resolve("a", "y")), n.Bindings)
 	}

@@ -100,6 +100,8 @@ type View struct {
 	// unread holds the keys with undecodable values, with their revisions.
 	unread map[string]int64
 
+	// bare are the nodes for Fork; nil before the first.
+	bare *bare
 	// runs are those of the ended tasks.
 	runs runs
 
@@ -131,6 +133,8 @@ type Node struct {
 	providers map[types.ResourceID][]*Binding
 	// has holds the resources for which View.nodesWith lists the node.
 	has map[types.ResourceID]struct{}
+	// stale reports whether it is in bare.stale.
+	stale bool
 }
 
 // Binding is an attempt with its agent's report.

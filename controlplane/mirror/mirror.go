@@ -257,6 +257,9 @@ func page(all tree, opts controlplane.ListOptions, revision int64) controlplane.
 	if opts.Key != "" {
 		opts.Prefix = opts.Key
 	}
+	if opts.Key == "" {
+		out.KVs = make([]controlplane.KV, 0, min(opts.Limit, all.Len())) // most pages are full
+	}
 	all.Ascend(max(opts.Prefix, opts.After), func(key string, kv controlplane.KV) bool {
 		switch {
 		case !strings.HasPrefix(key, opts.Prefix), opts.Key != "" && key != opts.Key:

@@ -131,9 +131,17 @@ func enough(list []candidate, kind func(types.ResourceID) bool) []candidate {
 	})
 }
 
+// filtered returns the candidates to keep: the list itself if that is all.
 func filtered(list []candidate, keep func(*candidate) bool) []candidate {
-	var out []candidate
-	for i := range list {
+	first := 0
+	for first < len(list) && keep(&list[first]) {
+		first++
+	}
+	if first == len(list) {
+		return list
+	}
+	out := slices.Clone(list[:first])
+	for i := first + 1; i < len(list); i++ {
 		if keep(&list[i]) {
 			out = append(out, list[i])
 		}

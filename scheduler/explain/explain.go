@@ -4,7 +4,6 @@
 package explain
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -82,9 +81,14 @@ func (e *explainer) within() *explainer {
 	return &of
 }
 
-// sortedNodes returns the registered nodes by name.
+// sortedNodes returns the registered nodes by name. Most views heard of them in this order: then a list by arrival
+// is sorted.
 func sortedNodes(v *cluster.View) []*cluster.Node {
-	out := slices.DeleteFunc(slices.Collect(maps.Values(v.Nodes)), func(n *cluster.Node) bool { return n.Info.V == nil })
+	out := make([]*cluster.Node, len(v.Nodes))
+	for _, n := range v.Nodes {
+		out[n.Serial] = n
+	}
+	out = slices.DeleteFunc(out, func(n *cluster.Node) bool { return n.Info.V == nil })
 	slices.SortFunc(out, func(a, b *cluster.Node) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // follow runs a mirror of what explanations need until the test ends.
-func follow(t *testing.T, store controlplane.Store) *mirror.Store {
+func follow(t testing.TB, store controlplane.Store) *mirror.Store {
 	t.Helper()
 	s := mirror.New(mirror.Config{
 		Store: store, Root: controlplane.Root, Prefixes: []string{controlplane.Prefix(controlplane.Tasks), controlplane.Prefix(controlplane.Statuses)}, Forks: BaseKinds(), Now: time.Now, Log: zap.NewNop(),
@@ -31,7 +31,6 @@ func follow(t *testing.T, store controlplane.Store) *mirror.Store {
 			t.Error(err)
 		}
 	})
-	synctest.Wait()
 	return s
 }
 
@@ -41,6 +40,7 @@ func TestWhyMirrored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, _ := crowded(t, 20, 100)
 		b := follow(t, store)
+		synctest.Wait()
 		one := func(key string, m types.Message) func() *controlplane.Change {
 			return func() *controlplane.Change {
 				c := controlplane.NewChange(1)
@@ -90,6 +90,7 @@ func TestMirroredReadsLittle(t *testing.T) {
 		store, _ := crowded(t, 200, readAtMost+1000)
 		s := &counted{Store: store}
 		b := follow(t, s)
+		synctest.Wait()
 		s.keys = 0
 		x, _, err := Why(t.Context(), b, large(), time.Unix(0, 1<<41))
 		if most := 3*5*110 + 10; err != nil || len(x.Notes) != 1 || s.keys > most {

@@ -186,6 +186,22 @@ func BenchmarkWhy(b *testing.B) {
 		}
 		b.ReportMetric(float64(s.keys), "keys/op")
 	})
+	b.Run("mirrored", func(b *testing.B) {
+		b.ReportAllocs()
+		s := follow(b, store)
+		for {
+			if v, err := s.Fork(b.Context()); err != nil {
+				b.Fatal(err)
+			} else if v != nil {
+				break // it is followed
+			}
+		}
+		for b.Loop() {
+			if _, _, err := Why(b.Context(), s, large(), now); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("everything", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

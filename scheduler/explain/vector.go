@@ -71,6 +71,7 @@ func (e *explainer) find(ns string, needs []cluster.Need) *finding {
 		}
 	}
 	large := false
+	f.short = make([]candidate, 0, len(e.nodes)) // most often all
 	for _, n := range e.nodes {
 		e.looks++
 		c := e.candidate(n, needs)
