@@ -257,9 +257,6 @@ func page(all tree, opts controlplane.ListOptions, revision int64) controlplane.
 	if opts.Key != "" {
 		opts.Prefix = opts.Key
 	}
-	if opts.Key == "" {
-		out.KVs = make([]controlplane.KV, 0, min(opts.Limit, all.Len())) // most pages are full
-	}
 	all.Ascend(max(opts.Prefix, opts.After), func(key string, kv controlplane.KV) bool {
 		switch {
 		case !strings.HasPrefix(key, opts.Prefix), opts.Key != "" && key != opts.Key:
@@ -272,6 +269,9 @@ func page(all tree, opts controlplane.ListOptions, revision int64) controlplane.
 		}
 		if opts.KeysOnly {
 			kv.Value, kv.Lease = nil, 0
+		}
+		if n := len(out.KVs); n == cap(out.KVs) {
+			out.KVs = slices.Grow(out.KVs, 3*n+1) // pages are long: append would copy more often
 		}
 		out.KVs = append(out.KVs, kv)
 		return true
