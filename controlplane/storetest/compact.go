@@ -63,6 +63,14 @@ func compactTests() []conformance {
 			})
 			expect(f, "compares", result.Committed, true)
 		}},
+		{"it goes on when the database is full", func(f *fixture) {
+			r := f.commit(f.put("a", "1"))
+			f.commit(f.put("a", "2"))
+			f.fill()
+			f.compact(r + 1)
+			_, err := f.List(f.ctx, controlplane.ListOptions{Prefix: f.prefix, Revision: r})
+			expectClass(f, "list", err, types.Compacted)
+		}},
 		{"once is enough, and not in the future", func(f *fixture) {
 			r := f.commit(f.put("a", "1"))
 			f.compact(r)

@@ -89,14 +89,6 @@ func fullTests() []conformance {
 			f.revoke(ended)
 			expect(f, "left", f.names(f.list(controlplane.ListOptions{})), []string{"renewed"})
 		}},
-		{"compaction goes on", func(f *fixture) {
-			r := f.commit(f.put("a", "1"))
-			f.commit(f.put("a", "2"))
-			f.fill()
-			f.compact(r + 1)
-			_, err := f.List(f.ctx, controlplane.ListOptions{Prefix: f.prefix, Revision: r})
-			expectClass(f, "list", err, types.Compacted)
-		}},
 		{"it lasts until the alarm is ended", func(f *fixture) {
 			r := f.commit(f.put("a", "1"))
 			f.fill()
