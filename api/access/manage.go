@@ -96,16 +96,16 @@ func (m Manager) Certify(ctx context.Context, by Caller, node, key string, expir
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	if kv.ModRevision == 0 {
-		if err := m.roomForToken(ctx, by, subject); err != nil {
-			return err
-		}
-	}
 	change := controlplane.NewChange(controlplane.NewBatch())
 	change.IfUnchanged(kv.Key, kv.ModRevision)
 	change.Put(kv.Key, &c)
-	if by.Subject == subject && by.Token != "" && by.Token != id {
+	// A fleet that joins lists the credentials once for each node only if none is replaced.
+	if joins := by.Subject == subject && by.Token != "" && by.Token != id; joins {
 		change.Delete(controlplane.CredentialKey(by.Token))
+	} else if kv.ModRevision == 0 {
+		if err := m.roomForToken(ctx, by, subject); err != nil {
+			return err
+		}
 	}
 	// The end of its token ends the request of the node: not before it has an answer.
 	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), certifyTime)

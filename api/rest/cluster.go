@@ -101,6 +101,12 @@ func (s *service) explain(path, id, summary, tag string, kind why.Kind, stored c
 				return reasons.Explained{}, err
 			}
 		}
+		select {
+		case s.explaining <- struct{}{}:
+			defer func() { <-s.explaining }()
+		case <-ctx.Done():
+			return reasons.Explained{}, types.Errorf(types.Unavailable, "explain %s %s: too many explanations are asked for at once: %w", kind, id, ctx.Err())
+		}
 		now := s.cfg.Now()
 		e, view, err := explain.Why(ctx, s.cfg.Store, explain.Subject{Kind: kind, Namespace: ns, ID: id}, now)
 		if err != nil {

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"runtime"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -39,7 +40,7 @@ func handler(cfg Config) (http.Handler, huma.API) {
 		cfg.Voice = action.Action.String
 	}
 	cfg.Store = submitter.Store{Store: cfg.Store, Rules: share.Rules(cfg.Store), Committed: noteCommit}
-	s := &service{cfg: cfg}
+	s := &service{cfg: cfg, explaining: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
 	mux := newGuard(cfg, func(pattern string) string { return operationOf(s.api.OpenAPI(), pattern) })
 	conf := huma.Config{
 		OpenAPI: &huma.OpenAPI{

@@ -68,6 +68,8 @@ func Mirror(store controlplane.Store, now func() time.Time, log *zap.Logger) *mi
 type service struct {
 	cfg Config
 	api huma.API
+	// explaining has an entry for each explanation that is being made: in a large cluster each takes megabytes.
+	explaining chan struct{}
 }
 
 // slowest is how long reading a body may take.

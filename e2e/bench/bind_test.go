@@ -40,7 +40,8 @@ func TestScenarios(t *testing.T) {
 		"waiting":    {"waiting"},
 		"wake":       {"wake", "wake-calls"},
 		"schedulers": {"schedulers-1", "schedulers-2", "schedulers-4"},
-		"agents":     {"agents"},
+		"agents":     {"agents", "agents-server"},
+		"connected":  {"connected"},
 		"submit":     {"submit"},
 	} {
 		t.Run(scenario, func(t *testing.T) {

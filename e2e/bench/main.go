@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os/signal"
 	"syscall"
 
 	"go.uber.org/zap"
 
 	"github.com/escher-sched/escher/e2e/bench/alphazero"
+	"github.com/escher-sched/escher/e2e/bench/connected"
 	"github.com/escher-sched/escher/e2e/bench/interference"
 	"github.com/escher-sched/escher/e2e/bench/interleave"
 	"github.com/escher-sched/escher/e2e/bench/order"
@@ -63,11 +65,17 @@ func obeyCommand(ctx context.Context, args []string, executable func() (string, 
 	case len(args) > 0 && args[0] == interference.CoreCommand:
 		return interference.OnCore(ctx, args[1:])
 	case len(args) == 2 && args[0] == rig.RoleCommand:
-		parts := alphazero.Parts()
-		parts[roleAPI] = apiPart
-		return rig.RunRole(ctx, args[1], in, out, parts)
+		return rig.RunRole(ctx, args[1], in, out, parts())
 	}
 	return types.Errorf(types.Invalid, "command: this program is for escher bench to start: see escher bench --help")
+}
+
+// parts are the parts of clusters beyond those that rig has.
+func parts() rig.Parts {
+	all := alphazero.Parts()
+	maps.Copy(all, connected.Parts())
+	all[roleAPI] = apiPart
+	return all
 }
 
 // measure runs the configured scenario and prints its rows.

@@ -7,4 +7,4 @@ import (
 )
 
 // TestMain lets the test binary run the parts of clusters.
-func TestMain(m *testing.M) { rigtest.Main(m, nil) }
+func TestMain(m *testing.M) { rigtest.Main(m, parts()) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/escher-sched/escher/e2e/bench/alphazero"
+	"github.com/escher-sched/escher/e2e/bench/connected"
 	"github.com/escher-sched/escher/e2e/bench/cost"
 	"github.com/escher-sched/escher/e2e/bench/estimate"
 	"github.com/escher-sched/escher/e2e/bench/fgd"
@@ -47,6 +48,8 @@ func scenarios() []rig.Scenario {
 			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 5000, Rounds: 3}, Run: runSchedulers},
 		{Name: "agents", About: "bind, while an agent for each node watches and renews its session",
 			Full: rig.Size{Nodes: 10_000, Tasks: 100_000, Rounds: 5}, Quick: rig.Size{Nodes: 500, Tasks: 5000, Rounds: 3}, Run: runAgents},
+		{Name: "connected", About: "memory of the servers for each agent that reaches the cluster by them alone, with a certificate, a watch and a tunnel; idle cost; tasks is the number of answers by tunnels",
+			Full: rig.Size{Nodes: 10_000, Tasks: 1000, Rounds: 1}, Quick: rig.Size{Nodes: 300, Tasks: 1000, Rounds: 1}, Run: connected.Run},
 		{Name: "submit", About: "from submitting a task to seeing it bound, idle; beside one put of etcd",
 			Full: rig.Size{Nodes: 3, Tasks: 20, Rounds: 15}, Quick: rig.Size{Nodes: 3, Tasks: 10, Rounds: 3}, Run: runSubmit},
 		{Name: "start", About: "from submitting a task to seeing it run; beside containerd's client", Containers: true,

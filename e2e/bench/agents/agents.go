@@ -3,6 +3,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,8 @@ type Config struct {
 	Nodes []string
 	// TTL is the time to live of each session, in whole seconds.
 	TTL time.Duration
+	// Opening bounds how many sessions begin at once; 0 means four for each connection.
+	Opening int
 	// RunFor returns the run time of the process of a binding; 0 means that it ends before a report
 	// that it runs. Many goroutines call it. nil means that the agents watch and renew, and start
 	// nothing.
@@ -33,14 +36,14 @@ type Config struct {
 // image is the image of every hollow process, by digest.
 const image = "escher.local/hollow@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// openAtOnce bounds how many sessions begin at once on a connection.
+// openAtOnce is how many sessions begin at once on a connection, unless Opening says so.
 const openAtOnce = 4
 
 // Run runs the agents until ctx is done, and then returns ctx.Err(). Precondition: a node is alive
 // already, or a session was lost.
 func Run(ctx context.Context, cfg Config) error {
 	g, ctx := errgroup.WithContext(ctx)
-	opening := make(chan struct{}, openAtOnce*len(cfg.Stores))
+	opening := make(chan struct{}, cmp.Or(cfg.Opening, openAtOnce*len(cfg.Stores)))
 	var dead atomic.Int64
 	dead.Store(int64(len(cfg.Nodes)))
 	keepers := make([]*keeper, len(cfg.Stores))

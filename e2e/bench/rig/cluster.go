@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/escher-sched/escher/controlplane"
 	"github.com/escher-sched/escher/controlplane/audit"
 	"github.com/escher-sched/escher/controlplane/etcdstore"
 	sim "github.com/escher-sched/escher/e2e/hollow"
@@ -296,6 +297,24 @@ func (c *Cluster) AddMemory(found Figures) error {
 		found[p.name+"_mib"], found[p.name+"_most_mib"] = float64(now)/(1<<20), float64(most)/(1<<20)
 	}
 	return nil
+}
+
+// MemoryOf returns the resident memory of some processes, in MiB.
+func (c *Cluster) MemoryOf(of []*Process) (mib float64, err error) {
+	for _, p := range of {
+		now, _, err := p.memory()
+		if err != nil {
+			return 0, err
+		}
+		mib += float64(now) / (1 << 20)
+	}
+	return mib, nil
+}
+
+// CountAlive returns the number of nodes that are alive.
+func (c *Cluster) CountAlive(ctx context.Context) (int, error) {
+	kvs, _, err := controlplane.ListAll(ctx, c.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Alive), KeysOnly: true})
+	return len(kvs), err
 }
 
 // Profile begins profiles of all processes; ended ends them.

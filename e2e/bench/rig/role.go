@@ -32,16 +32,22 @@ const (
 type RoleConfig struct {
 	// Ops is how many operations etcd allows in a transaction.
 	Ops int
-	// Dir is where etcd keeps its data.
+	// Dir is where etcd keeps its data, or where the certificates are.
 	Dir string
 	// Endpoint is the address of etcd or of the gateway for the other parts, and Token that for a gateway.
 	Endpoint, Token string
+	// Server is the address of a server of Escher, and Share the nodes whose agents reach the cluster by it.
+	Server string
+	Share  Share
 	// Name and Shared configure a scheduler.
 	Name   string
 	Shared bool
 	// Policy configures a collector; nil means the default.
 	Policy *server.Policy
 }
+
+// Share is every Of-th of the first Nodes nodes, from First on.
+type Share struct{ First, Of, Nodes int }
 
 // order is each further line.
 type order struct {
