@@ -70,5 +70,10 @@ func TestTakenName(t *testing.T) {
 		if !types.Is(err, types.Denied) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "carl") {
 			t.Errorf("%+v, %v", is, err)
 		}
+		// A right of its own that it may not give has a reason.
+		w.grant("own", types.Right{Subjects: []string{"user:ada"}, Role: rights.Viewer, Namespaces: []string{"*"}})
+		if _, _, err := (Giver{w.Manager, ada}).Before(w.t.Context(), "own", &r); !types.Is(err, types.Denied) || !strings.Contains(err.Error(), "no right to write rights in the cluster") {
+			t.Errorf("its own: %v", err)
+		}
 	})
 }

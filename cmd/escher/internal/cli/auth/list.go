@@ -34,11 +34,11 @@ func newLs(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List rights",
-		Long: `Lists the rights that you have or may give. With -o yaml it prints them as the documents
-of a file, for escher apply.
+		Long: `Lists the rights that you have or may give. -o yaml prints them as documents of kind
+Right, as a file has them.
 
   escher auth ls -o wide
-  escher auth ls -o yaml > rights.yaml`,
+  escher auth ls -o yaml    a file of them, for escher apply`,
 		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := f.API(cmd.Context())
