@@ -45,7 +45,7 @@ type Options struct {
 	Replace bool
 	// If is the condition of all changes; the zero value means no condition.
 	If Condition
-	// Rights gives rights; nil means that documents with rights are refused.
+	// Rights gives rights; the zero value means that documents with rights are refused.
 	Rights Rights
 }
 

@@ -12,12 +12,12 @@ import (
 )
 
 // Rights gives rights for the caller who applies documents.
-type Rights interface {
+type Rights struct {
 	// Before returns the right that another one of its name would replace, and its revision, which is 0 if
 	// there is none. Denied: the caller may not give the new one, or may not change the one before.
-	Before(ctx context.Context, name string, r *types.Right) (before types.Right, revision int64, err error)
+	Before func(ctx context.Context, name string, r *types.Right) (before types.Right, revision int64, err error)
 	// Give stores rights by their names, all or none. Conflict: one of them is not at its revision.
-	Give(ctx context.Context, rights map[string]types.Right, revisions map[string]int64) error
+	Give func(ctx context.Context, rights map[string]types.Right, revisions map[string]int64) error
 }
 
 // compareLeading compares what is made before the transaction with its document.
@@ -33,7 +33,7 @@ func (d *Decision) compareLeading(ctx context.Context, client *controlplane.Clie
 
 // compareRight compares a right with its document. It checks that the caller may give it.
 func (d *Decision) compareRight(ctx context.Context, c *Change) error {
-	if d.rights == nil {
+	if d.rights.Before == nil {
 		return types.Errorf(types.Invalid, "kind: rights are given by a server: apply the file by one")
 	}
 	want := c.doc.Right.Right()

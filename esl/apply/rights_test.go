@@ -26,11 +26,13 @@ type giver struct {
 	given    []string
 }
 
-func (g *giver) Before(context.Context, string, *types.Right) (types.Right, int64, error) {
+func (g *giver) rights() apply.Rights { return apply.Rights{Before: g.compared, Give: g.give} }
+
+func (g *giver) compared(context.Context, string, *types.Right) (types.Right, int64, error) {
 	return g.before, g.revision, g.refuses
 }
 
-func (g *giver) Give(_ context.Context, all map[string]types.Right, revisions map[string]int64) error {
+func (g *giver) give(_ context.Context, all map[string]types.Right, revisions map[string]int64) error {
 	for name, r := range all {
 		g.given = append(g.given, name+" "+string(r.Role))
 		if revisions[name] != g.revision {
@@ -57,7 +59,7 @@ func TestRights(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			d := w.apply(right, apply.Options{Rights: &c.g})
+			d := w.apply(right, apply.Options{Rights: c.g.rights()})
 			if x := d.Changes[0]; x.Action != c.action || strings.Join(x.Differences, "; ") != c.differences {
 				t.Errorf("%s %q", x.Action, x.Differences)
 			}
@@ -74,10 +76,10 @@ func TestRightsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.blocked(web+"---\n"+right, apply.Options{}, types.Invalid, "right lab: kind: rights are given by a server")
 	denied := &giver{refuses: types.Errorf(types.Denied, "no right to give it")}
-	w.blocked(web+"---\n"+right, apply.Options{Rights: denied}, types.Denied, "right lab: no right to give it")
+	w.blocked(web+"---\n"+right, apply.Options{Rights: denied.rights()}, types.Denied, "right lab: no right to give it")
 	g := &giver{}
 	w.apply(web, apply.Options{})
-	w.blocked(changed+"---\n"+right, apply.Options{Rights: g}, types.Precondition, "allow replacing")
+	w.blocked(changed+"---\n"+right, apply.Options{Rights: g.rights()}, types.Precondition, "allow replacing")
 	if len(g.given) > 0 {
 		t.Errorf("given: %q", g.given)
 	}
@@ -87,7 +89,7 @@ func TestRightsRefused(t *testing.T) {
 func TestPlanOfRightForgotten(t *testing.T) {
 	w := newWorld(t)
 	w.apply(slot, apply.Options{})
-	opts := apply.Options{Rights: &giver{}}
+	opts := apply.Options{Rights: (&giver{}).rights()}
 	d, err := w.decide(right, opts)
 	if err != nil {
 		t.Fatal(err)
