@@ -1,8 +1,10 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -179,40 +181,71 @@ func (m Manager) RevokeToken(ctx context.Context, by Caller, id string) error {
 // Grant stores a right under a name, in place of the one before. A caller gives no more than it has.
 // Denied: it may not give that right. Conflict: the right has changed meanwhile.
 func (m Manager) Grant(ctx context.Context, by Caller, name string, r types.Right) error {
-	if err := types.ValidateName("name", name); err != nil {
-		return err
-	}
-	if err := r.Validate(); err != nil {
-		return err
-	}
-	if len(r.Subjects) == 0 || r.Role == "" && len(r.Allow) == 0 {
-		return types.Errorf(types.Invalid, "right %s: it gives nothing: set subjects, and role or allow", name)
-	}
-	if err := mayGive(by, &r); err != nil {
-		return err
-	}
-	kv, err := controlplane.Get(ctx, m.Store, controlplane.RightKey(name))
+	g := Giver{m, by}
+	_, revision, err := g.Before(ctx, name, &r)
 	if err != nil {
 		return err
 	}
-	var before types.Right
-	if kv.ModRevision != 0 {
-		if !controlplane.Read(kv, &before) {
-			return controlplane.Unreadable(kv.Key)
+	return g.Give(ctx, map[string]types.Right{name: r}, map[string]int64{name: revision})
+}
+
+// Giver gives rights for a caller.
+type Giver struct {
+	Manager
+
+	By Caller
+}
+
+// Before returns the right that another one of its name would replace, and its revision, which is 0 if
+// there is none. Denied: the caller may not give the new one, or may not change the one before.
+func (g Giver) Before(ctx context.Context, name string, r *types.Right) (before types.Right, revision int64, err error) {
+	if err := cmp.Or(types.ValidateName("name", name), r.Validate()); err != nil {
+		return before, 0, err
+	}
+	if len(r.Subjects) == 0 || r.Role == "" && len(r.Allow) == 0 {
+		return before, 0, types.Errorf(types.Invalid, "right %s: it gives nothing: set subjects, and role or allow", name)
+	}
+	if err := mayGive(g.By, r); err != nil {
+		return before, 0, err
+	}
+	kv, err := controlplane.Get(ctx, g.Store, controlplane.RightKey(name))
+	switch {
+	case err != nil || kv.ModRevision == 0:
+		return before, 0, err
+	case !controlplane.Read(kv, &before):
+		return before, 0, controlplane.Unreadable(kv.Key)
+	case !maySee(g.By, &before) && !g.By.is(before.Subjects):
+		return types.Right{}, 0, types.Errorf(types.Denied, "name: %s is taken by a right that you may not change: choose another name", name)
+	}
+	return before, kv.ModRevision, mayGive(g.By, &before)
+}
+
+// Give stores rights by their names, which Before has allowed: all or none. Conflict: one of them is not
+// at its revision. Precondition: they are too many.
+func (g Giver) Give(ctx context.Context, all map[string]types.Right, revisions map[string]int64) error {
+	change, created := controlplane.NewChange(controlplane.NewBatch()), 0
+	if most := g.Store.Limits().Ops; len(all) > most {
+		return types.Errorf(types.Precondition, "rights: %d are given together, and the store takes %d: split the file", len(all), most)
+	}
+	names := slices.Sorted(maps.Keys(all))
+	for _, name := range names {
+		r, key := all[name], controlplane.RightKey(name)
+		change.IfUnchanged(key, revisions[name])
+		change.Put(key, &r)
+		if revisions[name] == 0 {
+			created++
 		}
-		if err := mayGive(by, &before); err != nil {
-			return err
-		}
-	} else {
-		all, _, err := controlplane.ListAll(ctx, m.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Rights), KeysOnly: true})
+	}
+	if created > 0 {
+		there, _, err := controlplane.ListAll(ctx, g.Store, controlplane.ListOptions{Prefix: controlplane.Prefix(controlplane.Rights), KeysOnly: true})
 		if err == nil {
-			err = bounded(controlplane.Rights, len(all))
+			err = bounded(controlplane.Rights, len(there)+created-1)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return m.put(ctx, kv.Key, kv.ModRevision, &r)
+	return commit(ctx, g.Store, change, "right "+strings.Join(names, ", "))
 }
 
 // mayGive returns nil if a caller may give a right: it administers the namespaces, and has itself what

@@ -106,7 +106,8 @@ const maxDocuments = 32 << 20
 // application reads documents to apply. Surplus tasks are stopped if the request says so. Denied: the
 // caller may not change a namespace that they describe.
 func (s *service) application(ctx context.Context, in *applied) (*library.Application, error) {
-	opts := apply.Options{Replace: in.Replace}
+	giver := access.Giver{Manager: access.Manager{Store: s.cfg.Store, Now: s.cfg.Now}, By: access.From(ctx)}
+	opts := apply.Options{Replace: in.Replace, Rights: apply.Rights{Before: giver.Before, Give: giver.Give}}
 	if in.IfRevision != "" {
 		var err error
 		if opts.If, err = apply.ParseCondition(in.IfRevision); err != nil {

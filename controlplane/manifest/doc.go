@@ -18,11 +18,12 @@ const (
 	KindReservation Kind = "Reservation"
 	KindPolicy      Kind = "Policy"
 	KindNamespace   Kind = "Namespace"
+	KindRight       Kind = "Right"
 )
 
 // Kinds lists the kinds.
 func Kinds() []Kind {
-	return []Kind{KindTask, KindJob, KindResource, KindReservation, KindPolicy, KindNamespace}
+	return []Kind{KindTask, KindJob, KindResource, KindReservation, KindPolicy, KindNamespace, KindRight}
 }
 
 // MaxTasks bounds the tasks of one job: submitting them takes seconds, so callers can wait for it.

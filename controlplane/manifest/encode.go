@@ -43,6 +43,8 @@ func (d *Document) content() any {
 		return d.Policy
 	case KindNamespace:
 		return d.Namespace
+	case KindRight:
+		return d.Right
 	}
 	j := *d.Job
 	if j.Array != nil && j.Array.AtOnce > 0 { // Parse has made a policy of it

@@ -164,6 +164,8 @@ func (k Kind) Desc() string {
 		return "a policy that jobs share, such as a queue"
 	case KindNamespace:
 		return "an administrator's settings for a namespace"
+	case KindRight:
+		return "a role, or parts of one, of subjects in namespaces"
 	}
 	return ""
 }

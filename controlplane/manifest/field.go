@@ -107,7 +107,8 @@ const NamePattern = `[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?`
 // without dots; the value or key of a label; a path of words; a resource of an application; a
 // physical one; a physical one that can be shared; a requested one; a requested one, with or without
 // a namespace; one made of devices; another party's policy; an absolute or empty path; an image; a
-// limit of processes; a variable, and a setting, of the environment; a script; a non-empty text.
+// limit of processes; a variable, and a setting, of the environment; a script; a non-empty text; a subject;
+// a verb and a kind of rights; a namespace, or all.
 func textOf(kind string) texts {
 	const (
 		name     = NamePattern
@@ -160,6 +161,12 @@ func textOf(kind string) texts {
 		return texts{pattern: `^[A-Za-z_][A-Za-z0-9_]{0,254}$`}
 	case "setting":
 		return texts{pattern: `^[^=]+=`}
+	case "subject":
+		return texts{pattern: "^(user|group|service):(" + name + "|[A-Za-z0-9][^:]*:.*)$"}
+	case "need":
+		return texts{pattern: patternOfNeed()}
+	case "scope":
+		return texts{pattern: `^(\*|` + name + ")$"}
 	}
 	return texts{}
 }

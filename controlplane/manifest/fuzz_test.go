@@ -14,7 +14,7 @@ import (
 // FuzzFile reads any text as a file of documents: it is refused as Invalid with a readable error,
 // or its content is checked.
 func FuzzFile(f *testing.F) {
-	for _, kind := range []manifest.Kind{manifest.KindTask, manifest.KindJob, manifest.KindResource, manifest.KindReservation, manifest.KindPolicy, manifest.KindNamespace} {
+	for _, kind := range manifest.Kinds() {
 		f.Add(head(kind) + taskText)
 	}
 	files, err := filepath.Glob("../../examples/*/*.yaml")

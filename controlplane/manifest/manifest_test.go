@@ -105,7 +105,7 @@ func TestBothRefuse(t *testing.T) {
 		head(manifest.KindTask) + "name: a\n":              "f:1: image: is missing: give the image, such as",
 		head(manifest.KindTask) + "spec: {command: [a]}\n": "f:3: spec.image: is missing: give the image, such as",
 		head(manifest.KindResource) + "name: x\nwhere: {}": "f:1: capacity: is missing",
-		head("Pod") + "name: a\n":                          `f:1: kind: "Pod" is unknown: write Task, Job, Resource, Reservation, Policy or Namespace`,
+		head("Pod") + "name: a\n":                          `f:1: kind: "Pod" is unknown: write Task, Job, Resource, Reservation, Policy, Namespace or Right`,
 		"apiVersion: v2\nkind: Task\n" + taskText:          `f:1: apiVersion: "v2" is unknown: write escher.dev/v1`,
 		"apiVersion: apps/v1\nkind: Deployment\n":          `f:1: apiVersion: "apps/v1" is unknown: this is a manifest of Kubernetes`,
 		head(manifest.KindJob) + "replicas: 2\n":           "f:3: replicas: is unknown: it is called count here",

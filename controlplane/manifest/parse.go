@@ -25,6 +25,7 @@ type Document struct {
 	Reservation *Reservation
 	Policy      *SharedPolicy
 	Namespace   *Namespace
+	Right       *Right
 
 	// Line is its first line, counted from 1.
 	Line int
@@ -54,6 +55,8 @@ func (d *Document) Name() string {
 		return d.Policy.Name
 	case KindNamespace:
 		return d.Namespace.Name
+	case KindRight:
+		return d.Right.Name
 	}
 	return ""
 }
@@ -66,7 +69,7 @@ func (d *Document) String() string {
 // header is the common beginning of every document.
 type header struct {
 	APIVersion string `json:"apiVersion" desc:"escher.dev/v1"`
-	Kind       Kind   `json:"kind" desc:"Task, Job, Resource, Reservation, Policy or Namespace"`
+	Kind       Kind   `json:"kind" desc:"Task, Job, Resource, Reservation, Policy, Namespace or Right"`
 }
 
 // Parse decodes the documents of a file, YAML or JSON, and does every check that needs no cluster.
@@ -170,7 +173,7 @@ func parse(root *yaml.Node, known Policies) (Document, []problem) {
 	doc.Kind = head.Kind
 	target := doc.target()
 	if target == nil {
-		d.wrong(root, "kind", "%q is unknown: write Task, Job, Resource, Reservation, Policy or Namespace", string(head.Kind))
+		d.wrong(root, "kind", "%q is unknown: write Task, Job, Resource, Reservation, Policy, Namespace or Right", string(head.Kind))
 		return doc, d.problems
 	}
 	d.shared = doc.Kind == KindPolicy
@@ -224,6 +227,9 @@ func (d *Document) target() any {
 	case KindNamespace:
 		d.Namespace = &Namespace{}
 		return d.Namespace
+	case KindRight:
+		d.Right = &Right{}
+		return d.Right
 	}
 	return nil
 }
@@ -276,6 +282,8 @@ func (d *Document) Validate(now time.Time) error {
 	case KindNamespace:
 		_, err := d.Namespace.Settings()
 		errs = append(errs, types.ValidateName("name", d.Namespace.Name), err)
+	case KindRight:
+		errs = append(errs, d.Right.validate())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return types.Errorf(types.Invalid, "%w", err)

@@ -31,7 +31,7 @@ const (
 	Update Action = "update"
 	// Relabel: it exists as described, but for its labels, which are changed.
 	Relabel Action = "relabel"
-	// Set: set the resource or the namespace.
+	// Set: set the resource, the namespace or the right.
 	Set Action = "set"
 	// Reserve: create the reservation.
 	Reserve Action = "reserve"
@@ -45,6 +45,8 @@ type Options struct {
 	Replace bool
 	// If is the condition of all changes; the zero value means no condition.
 	If Condition
+	// Rights gives rights; the zero value means that documents with rights are refused.
+	Rights Rights
 }
 
 // Change is the change for one document.
@@ -77,7 +79,7 @@ type Change struct {
 	doc *manifest.Document
 	// policies are those of a job, or the declared one, and stored their stored forms. expanded is
 	// the job with their additions. sets are the initial resources of a declared policy, and was the
-	// revision of the one it replaces.
+	// revision of the policy or right that it replaces.
 	policies []esl.Policy
 	stored   []types.Policy
 	expanded *esl.Expanded
@@ -91,6 +93,11 @@ type Change struct {
 	relabels []labeled
 	// launched is set once a transaction has it.
 	launched []string
+}
+
+// leads reports whether it is made before the transaction of all others.
+func (c *Change) leads() bool {
+	return c.Kind == manifest.KindNamespace || c.Kind == manifest.KindRight
 }
 
 // stopped is a task to stop.
@@ -114,7 +121,8 @@ type Decision struct {
 	// Told hears of the steps of updates; nil means no one.
 	Told func(Step) `json:"-"`
 
-	reads controlplane.ReadSet
+	reads  controlplane.ReadSet
+	rights Rights
 }
 
 // Blocked returns an error that names the first obstacle; nil if there is none. Precondition.
@@ -174,7 +182,7 @@ func (c *Change) make(tx *controlplane.Transaction) {
 	switch c.Action {
 	case Set:
 		if c.doc.Resource == nil {
-			return // namespaces are set earlier
+			return // namespaces and rights are set earlier
 		}
 		s, _ := c.doc.Resource.Resource() // checked when it was parsed
 		tx.SetResource(c.Name, s.Capacity, s.Where, s.Options)
@@ -208,7 +216,7 @@ func (d *Decision) Launched() []string {
 }
 
 // Perform makes the changes, and fills in the ids. It sets namespaces first, because launches obey
-// them. One transaction makes the rest. Its condition is that nothing the decision relied on has
+// them, and then all rights or none. One transaction makes the rest. Its condition is that nothing the decision relied on has
 // changed, and that no task or job with a launched name was created. Changes too large for one
 // transaction take several, in this order: resources, reservations and single tasks, as many at once
 // as possible; each job; the stops of replaced objects.
@@ -220,6 +228,9 @@ func (d *Decision) Perform(ctx context.Context, c *controlplane.Client) error {
 		return err
 	}
 	if err := d.setNamespaces(ctx, c); err != nil {
+		return err
+	}
+	if err := d.setRights(ctx); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context, *controlplane.Client) error{d.stopFirst, d.others, d.relabel, d.healthyAfter} {
@@ -266,10 +277,10 @@ func (d *Decision) whole(ctx context.Context, c *controlplane.Client) (*controlp
 	return tx, nil
 }
 
-// todo reports whether there are changes besides namespaces.
+// todo reports whether there are changes besides those that are made first.
 func (d *Decision) todo() bool {
 	for i := range d.Changes {
-		if d.Changes[i].Kind == manifest.KindNamespace {
+		if d.Changes[i].leads() {
 			continue
 		}
 		if a := d.Changes[i].Action; a != Unchanged && a != Update && a != Relabel || len(d.Changes[i].stop) > 0 {
@@ -297,7 +308,7 @@ func (d *Decision) inParts(ctx context.Context, c *controlplane.Client) error {
 	var at, large []int
 	for i, x := range d.Changes {
 		switch {
-		case x.Kind == manifest.KindNamespace:
+		case x.leads():
 		case x.Action == Set || x.Action == Reserve || x.Action == Declare || x.Kind == manifest.KindTask && x.Action == Launch:
 			small.Changes, at = append(small.Changes, x), append(at, i)
 		case x.Action != Unchanged && x.Action != Update && x.Action != Relabel:
@@ -392,8 +403,8 @@ func (d *Decision) CheckSettings(ctx context.Context, c *controlplane.Client) er
 		if x.Action != Set {
 			continue
 		}
-		if x.Kind == manifest.KindNamespace {
-			if err := x.compareNamespace(ctx, c); err != nil {
+		if x.leads() {
+			if err := d.compareLeading(ctx, c, x); err != nil {
 				return err
 			}
 			continue
@@ -417,7 +428,7 @@ func (d *Decision) Preview(ctx context.Context, c *controlplane.Client, v *clust
 	for i := range d.Changes {
 		x := &d.Changes[i]
 		switch {
-		case x.Kind == manifest.KindNamespace:
+		case x.leads():
 		case x.Action == Set || x.Action == Reserve || x.Action == Declare:
 			x.make(tx)
 			n++

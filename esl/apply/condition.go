@@ -98,8 +98,10 @@ func (c Condition) Check(ctx context.Context, s controlplane.Store, ns string, d
 	switch {
 	case !types.Is(err, types.Compacted):
 		return err
-	case c.Digest != "" && !slices.ContainsFunc(docs, func(doc manifest.Document) bool { return doc.Kind == manifest.KindNamespace }):
-		return nil // the digest covers everything except namespaces
+	case c.Digest != "" && !slices.ContainsFunc(docs, func(doc manifest.Document) bool {
+		return doc.Kind == manifest.KindNamespace || doc.Kind == manifest.KindRight
+	}):
+		return nil // the digest covers everything except namespaces and rights
 	}
 	return types.Errorf(types.Precondition, "the history since revision %d is gone: give the whole condition of the plan, such as %d-9f86d081, or %s", c.Revision, c.Revision, action.PlanAgain.Of())
 }
@@ -117,6 +119,8 @@ func concerned(doc *manifest.Document, ns string) []string {
 		return []string{controlplane.Prefix(controlplane.Policies, ns), controlplane.Prefix(controlplane.Jobs, ns)}
 	case manifest.KindNamespace:
 		return []string{controlplane.NamespaceKey(doc.Name())}
+	case manifest.KindRight:
+		return []string{controlplane.RightKey(doc.Name())}
 	}
 	return []string{controlplane.Prefix(controlplane.Resources, ns, doc.Name())}
 }
@@ -135,7 +139,7 @@ func names(doc *manifest.Document, e controlplane.Event) bool {
 	case doc.Kind == manifest.KindJob && k.Kind == controlplane.Jobs:
 		var j types.Job
 		return e.Delete && ids.MadeOf(k.ID, name) || decoded(e, &j) && j.Name == name
-	case doc.Kind == manifest.KindReservation && k.Kind == controlplane.Reservations,
+	case doc.Kind == manifest.KindReservation && k.Kind == controlplane.Reservations, doc.Kind == manifest.KindRight && k.Kind == controlplane.Rights,
 		doc.Kind == manifest.KindPolicy && (k.Kind == controlplane.Policies || k.Kind == controlplane.Jobs):
 		return k.ID == name
 	case doc.Kind == manifest.KindResource && k.Kind == controlplane.Resources:

@@ -45,7 +45,7 @@ func Decide(view *cluster.View, ns string, specs Specs, docs []manifest.Document
 		tasks: make(map[string][]*cluster.Task), jobs: make(map[string][]cluster.ID),
 	}
 	d.index()
-	out := &Decision{Revision: view.Revision, reads: d.reads}
+	out := &Decision{Revision: view.Revision, reads: d.reads, rights: opts.Rights}
 	for i := range docs {
 		doc := &docs[i]
 		if doc.Name() == "" {
@@ -92,7 +92,7 @@ func (d *decider) change(doc *manifest.Document) (Change, error) {
 		return c, d.reservation(&c)
 	case manifest.KindPolicy:
 		return c, d.policy(&c)
-	case manifest.KindNamespace:
+	case manifest.KindNamespace, manifest.KindRight:
 		c.Action = Set // CheckSettings finds those already set
 		return c, nil
 	}

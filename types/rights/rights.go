@@ -106,6 +106,15 @@ func ParseRole(name string) (Role, error) {
 	return "", fmt.Errorf("%.40q is no role: use %s", name, join(Roles()))
 }
 
+// Choices returns the names of the roles.
+func (Role) Choices() []string {
+	names := make([]string, 0, len(Roles()))
+	for _, r := range Roles() {
+		names = append(names, string(r))
+	}
+	return names
+}
+
 // Allows reports whether the role includes a need.
 func (r Role) Allows(n Need) bool {
 	switch r {

@@ -43,8 +43,8 @@ resources that applications create while they run.
 A command finds the cluster by its flags, --endpoints or --dir, else by the
 environment, else by the context in use (escher context), else in
 ~/.local/share/escher, where escher dev keeps it. Inside a task it uses the task's
-socket, ESCHER_SOCKET: set-resource, state, nodes, resources, run, submit, wait, stop
-work in there.
+socket, ESCHER_SOCKET: set-resource, state, nodes, resources, ps, jobs, run, submit,
+wait, stop work in there.
 
 run, wait, logs -f, submit --attach and exec exit with the code of the task; with 125 if
 escher fails, 126 if the container cannot run the command, 127 if it does not have it.

@@ -95,6 +95,8 @@ func besidePolicies() []object {
 		{"kind": "Resource", "name": "r", "capacity": "inf", "where": object{"cluster": true}},
 		{"kind": "Reservation", "name": "r", "bundles": []any{object{"requests": object{"cpu": "1"}, "node": "n"}}, "priority": 2, "session": "s", "accumulate": true, "lost": "move"},
 		{"kind": "Policy", "name": "p", "policy": object{"name": "pack"}, "session": "s"},
+		{"kind": "Right", "name": "r", "subjects": []any{"user:a", "group:oidc:b"}, "role": "member", "allow": []any{"read audit"}, "namespaces": []any{"lab", "*"}},
+		{"kind": "Right", "name": "r", "subjects": []any{"service:a"}, "allow": []any{"read tasks"}, "namespaces": []any{"*"}},
 	}
 }
 

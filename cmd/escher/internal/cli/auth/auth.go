@@ -25,6 +25,7 @@ administrator is root on the machine of a server, by its Unix socket.
   escher auth can-i write tasks -n lab
   escher auth ls
   escher auth revoke lab
+  escher apply -f rights.yaml                               rights from a file
 
 A role is viewer (reads), member (also runs and changes), operator (also changes nodes and
 images) or administrator (also gives rights, tokens and quotas).`

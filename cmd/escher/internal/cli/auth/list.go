@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -10,6 +12,8 @@ import (
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/render"
 	"github.com/escher-sched/escher/cmd/escher/internal/table"
+	"github.com/escher-sched/escher/controlplane/manifest"
+	"github.com/escher-sched/escher/types"
 	"github.com/escher-sched/escher/types/issued"
 )
 
@@ -30,9 +34,11 @@ func newLs(f *cmdutil.Factory) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List rights",
-		Long: `Lists the rights that you have or may give.
+		Long: `Lists the rights that you have or may give. -o yaml prints them as documents of kind
+Right, as a file has them.
 
-  escher auth ls -o wide`,
+  escher auth ls -o wide
+  escher auth ls -o yaml    a file of them, for escher apply`,
 		Args: cmdutil.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := f.API(cmd.Context())
@@ -43,6 +49,9 @@ func newLs(f *cmdutil.Factory) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if f.Format == table.YAML {
+				return writeFile(f.Out, all)
+			}
 			rows := make([]rightRow, len(all))
 			for i, r := range all {
 				rows[i] = rightRow{r}
@@ -50,6 +59,27 @@ func newLs(f *cmdutil.Factory) *cobra.Command {
 			return cmdutil.Print(f, rows)
 		},
 	}
+}
+
+// rightFile is a right as a document of a file.
+type rightFile struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       manifest.Kind `json:"kind"`
+	manifest.Right
+}
+
+// writeFile writes rights as the documents of a file.
+func writeFile(w io.Writer, all []document.Right) error {
+	for i, r := range all {
+		if i > 0 {
+			fmt.Fprintln(w, "---")
+		}
+		stored := types.Right{Subjects: r.Subjects, Role: r.Role, Allow: r.Allow, Namespaces: r.Namespaces}
+		if err := table.Encode(w, table.YAML, rightFile{manifest.APIVersion, manifest.KindRight, manifest.FromRight(r.Name, &stored)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tokenRow is a row of a list of tokens.

@@ -116,7 +116,7 @@ func (f *Factory) Store(ctx context.Context) (controlplane.Store, error) {
 		return f.Opened, nil
 	}
 	if f.InTask() {
-		return nil, types.Errorf(types.Precondition, "reach the cluster: a task can only use set-resource, state, nodes, resources, run, submit, wait and stop: run this command outside")
+		return nil, types.Errorf(types.Precondition, "reach the cluster: a task can only use set-resource, state, nodes, resources, ps, jobs, run, submit, wait and stop, without -w: run this command outside")
 	}
 	place, err := f.Place()
 	if err != nil {

@@ -9,26 +9,26 @@ import (
 	"github.com/escher-sched/escher/api/rest"
 	"github.com/escher-sched/escher/cmd/escher/internal/howto"
 	"github.com/escher-sched/escher/controlplane/server"
-	"github.com/escher-sched/escher/types"
 )
 
 // takesBack bounds how long interrupted requests may take back what they have begun, such as a launch.
 const takesBack = 40 * time.Second
 
-// API returns a client of the HTTP API: that of the server or, if the cluster is reached by etcd, of the
-// same handlers in this process.
+// API returns a client of the HTTP API: that of the server, that of the socket of the task in which the command
+// runs or, if the cluster is reached by etcd, of the same handlers in this process.
 func (f *Factory) API(ctx context.Context) (*client.Client, error) {
 	f.apiMu.Lock() // some commands ask for several objects at once
 	defer f.apiMu.Unlock()
 	if f.api != nil {
 		return f.api, nil
 	}
-	if f.InTask() {
-		return nil, types.Errorf(types.Precondition, "reach the API: a task can only use set-resource, state, nodes, resources, run, submit, wait and stop: run this command outside")
-	}
 	place, err := f.FreshPlace(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if place.Socket != "" {
+		f.api, err = client.New(client.Config{Server: "unix://" + place.Socket})
+		return f.api, err
 	}
 	if place.Server != "" {
 		f.api, err = client.New(client.Config{Server: place.Server, CACert: place.CACert, Token: place.Token})

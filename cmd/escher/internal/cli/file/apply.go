@@ -24,12 +24,12 @@ import (
 )
 
 const applyHelp = `Creates or updates the objects in a file, and leaves alone those that are as described.
-It sets resources, creates reservations and declares shared policies. It finds a task or
-job by its name. One that is as described stays, whether it waits, runs or has ended by
-itself. One that is absent or was stopped is launched. One that differs is replaced, with
---replace: all at once, or one task after the other if the job has an update. Only the
-missing tasks of a job with a larger count are added, and its others are left alone.
-Labels change in place.
+It sets resources, namespaces and rights, creates reservations and declares shared
+policies. It finds a task or job by its name. One that is as described stays, whether it
+waits, runs or has ended by itself. One that is absent or was stopped is launched. One
+that differs is replaced, with --replace: all at once, or one task after the other if
+the job has an update. Only the missing tasks of a job with a larger count are added,
+and its others are left alone. Labels change in place.
 
   escher plan -f app.yaml               the changes to make, and a revision
   escher apply -f app.yaml              make them

@@ -3,6 +3,8 @@ package run
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -17,8 +19,9 @@ import (
 )
 
 const deleteHelp = `Deletes the objects that a file describes, by their names: it stops tasks and jobs, waits
-for their end and deletes them, withdraws shared policies, gives up reservations and
-removes resources. Tasks and jobs that are not there are named, and are no error. Namespaces stay.
+for their end and deletes them, withdraws shared policies, gives up reservations, and
+removes resources and rights. Tasks and jobs that are not there are named, and are no
+error. Namespaces stay.
 
 With -l it stops and deletes the tasks and jobs with these labels instead.
 
@@ -107,6 +110,8 @@ func deleteAll(ctx context.Context, f *cmdutil.Factory, client *controlplane.Cli
 			err = f.Unreserve(ctx, doc.Name())
 		case manifest.KindResource:
 			err = removeResource(ctx, f, doc.Resource)
+		case manifest.KindRight:
+			err = f.Change(ctx, http.MethodDelete, "/v1/rights/"+url.PathEscape(doc.Name()), nil, nil)
 		case manifest.KindNamespace:
 			f.Tell("namespace %s stays: to remove it: escher namespace rm %s", doc.Name(), doc.Name())
 			continue

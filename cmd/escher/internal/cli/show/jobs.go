@@ -62,6 +62,15 @@ func NewJobs(f *cmdutil.Factory) *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			if f.InTask() && !watch {
+				rows, named, err := jobsInside(ctx, f, args)
+				if err != nil {
+					return err
+				}
+				return printJobs(f, &labels, slices.DeleteFunc(rows, func(j jobRow) bool {
+					return !labels.Selects(j.Labels) || len(named) > 0 && !slices.Contains(named, j.ID) || len(named) == 0 && !all && j.Phase.Ended()
+				}))
+			}
 			client, err := f.Client(ctx)
 			if err != nil {
 				return err
@@ -90,10 +99,7 @@ func NewJobs(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			rows := slices.DeleteFunc(jobRows(view, ns, time.Now(), labels.Selects), func(j jobRow) bool { return !shown(j) })
-			if len(rows) == 0 && !labels.IsZero() {
-				labels.TellNone(f, "job")
-			}
-			return cmdutil.Print(f, rows)
+			return printJobs(f, &labels, rows)
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "include those that have ended")
@@ -101,6 +107,14 @@ func NewJobs(f *cmdutil.Factory) *cobra.Command {
 	cmdutil.AddShowLabels(cmd, f)
 	cmdutil.AddWatch(cmd, &watch)
 	return cmd
+}
+
+// printJobs prints rows, and says so if no job has the labels.
+func printJobs(f *cmdutil.Factory, labels *cmdutil.Selection, rows []jobRow) error {
+	if len(rows) == 0 && !labels.IsZero() {
+		labels.TellNone(f, "job")
+	}
+	return cmdutil.Print(f, rows)
 }
 
 // jobRows lists the jobs of a view with labels that selects accepts, by id.

@@ -20,10 +20,10 @@ import (
 // newestTasks is the default limit of a table of tasks.
 const newestTasks = 500
 
-const psHelp = `Lists the tasks of the namespace that have not ended, or all with -a; or the named ones and
-those of named jobs. Tasks of a job are in the order of their index. The reason of one that
-waits is what it waits for; with -w it is left out. The phase "ending" means that the task
-still runs, and is being stopped or evicted.
+const psHelp = `Lists the tasks of the namespace that have not ended, or all with -a; or the named ones
+and those of named jobs. Tasks of a job are in the order of their index. The reason of
+one that waits is what it waits for; with -w, and inside a task, it is left out. The
+phase "ending" means that the task still runs, and is being stopped or evicted.
 
   escher ps -w                       follow changes
   escher ps -a -o wide               with attempts, jobs, ports, requests and labels
@@ -53,12 +53,15 @@ func NewPs(f *cmdutil.Factory) *cobra.Command {
 			if flags.limit < 0 {
 				return types.Errorf(types.Invalid, "limit: %d is negative: give how many to list, or 0 for all", flags.limit)
 			}
+			if !cmd.Flags().Changed("limit") && f.Format.Encoded() {
+				flags.limit = 0
+			}
+			if f.InTask() && !flags.watch {
+				return flags.inside(cmd.Context(), f, args)
+			}
 			client, err := f.Client(cmd.Context())
 			if err != nil {
 				return err
-			}
-			if !cmd.Flags().Changed("limit") && f.Format.Encoded() {
-				flags.limit = 0
 			}
 			if flags.job != "" {
 				job, err := cmdutil.Find(cmd.Context(), client, flags.job, controlplane.Jobs)
@@ -130,6 +133,11 @@ func (p *psFlags) list(ctx context.Context, f *cmdutil.Factory, client *controlp
 	if f.Format == table.Wide || f.Format.Encoded() {
 		addPorts(ctx, client, rows)
 	}
+	return p.print(f, rows, all)
+}
+
+// print prints rows, the newest of all.
+func (p *psFlags) print(f *cmdutil.Factory, rows []TaskRow, all int) error {
 	if err := cmdutil.Print(f, rows); err != nil {
 		return err
 	}
