@@ -253,7 +253,7 @@ func (s *rightsServer) run(user, line, follows string) (code int, said string, a
 	code = runCommand(ctx, f, args)
 	f.Close()
 	s.open.Lock() // once no request is open, its writes are over
-	s.open.Unlock()
+	defer s.open.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mu.Lock()
