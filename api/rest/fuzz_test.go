@@ -135,7 +135,7 @@ func (s *fuzzed) fill(f *testing.F) {
 		for _, line := range []string{
 			"PUT /v1/namespaces/NS {\"quotas\":{\"gpu\":\"2\"}}",
 			"POST /v1/namespaces/NS/tasks {\"tasks\":[{\"id\":\"NAME\",\"labels\":{\"NAME\":\"NAME\"},\"requests\":{\"cpu\":\"1\"},\"spec\":{\"image\":\"NAME:1\",\"env\":[\"A=NAME\"]}}]}",
-			"POST /v1/namespaces/NS/tasks {\"job\":{\"id\":\"NAME-job\"},\"tasks\":[{\"id\":\"NAME-0\",\"requests\":{\"NAME-none\":\"1\"},\"spec\":{\"image\":\"NAME:1\"}}]}",
+			"POST /v1/namespaces/NS/tasks {\"job\":{\"id\":\"NAME-job\"},\"tasks\":[{\"id\":\"NAME-0\",\"requests\":{\"cpu\":\"3\"},\"spec\":{\"image\":\"NAME:1\"}}]}",
 			"POST /v1/namespaces/NS/reservations {\"id\":\"NAME-r\",\"bundles\":[{\"requests\":{\"cpu\":\"1\"}}]}",
 			"POST /v1/namespaces/NS/resources {\"name\":\"NAME-slots\",\"capacity\":\"2\",\"where\":{\"nodes\":[\"n1\"]}}",
 			"POST /v1/namespaces/NS/apply {apiVersion: escher.dev/v1, kind: Policy, name: NAME-p, queue: {limit: 2}}",
@@ -291,7 +291,7 @@ func fuzzSeeds() map[string]fuzzSeed {
 		"getUsage": {query: "namespace=lab&by=user"}, "listRequests": {query: "namespace=lab&refused=true"},
 		"setNamespace": {body: `{"quotas":{"gpu":"3"},"pids":9}`}, "applyDocuments": {query: "replace=true", header: "application/yaml", body: doc}, "planDocuments": {header: "application/yaml", body: doc},
 		"submitDocuments": {header: "application/yaml", body: doc}, "listTasks": {query: "selector=a%3Da&limit=1&phase=pending"}, "listKeys": {query: "prefix=/escher/tasks/lab/&limit=2"},
-		"watchKeys": {query: "prefix=/escher/tasks/lab/&after=0"}, "removeJob": {name: "a-job"}, "getJob": {name: "a-job"}, "explainJob": {name: "a-job"}, "stopJob": {name: "a-job", body: `{"reason":"x"}`},
+		"watchKeys": {query: "prefix=/escher/tasks/lab/&after=0"}, "removeJob": {name: "a-job"}, "getJob": {name: "a-job"}, "explainJob": {name: "a-job"}, "explainTask": {name: "a-0"}, "stopJob": {name: "a-job", body: `{"reason":"x"}`},
 		"withdrawPolicy": {name: "a-p", query: "force=true"}, "reserve": {body: `{"id":"c","bundles":[{"requests":{"cpu":"1"}}]}`}, "unreserve": {name: "a-r"}, "explainReservation": {name: "a-r"},
 		"setResource": {body: `{"name":"a-slots","capacity":"3","where":{"nodes":["n1"]}}`}, "removeSecret": {name: "a-s"}, "setSecret": {name: "a-s", body: `{"values":{"k":"v"}}`},
 		"getState": {query: "reads=true"}, "launchTasks": {body: launch}, "attachToTask": {query: at, header: "websocket"}, "execInTask": {query: at, header: "websocket"}, "getFiles": {query: at + "&path=/tmp"}, "statFile": {query: at + "&path=/tmp"},
