@@ -115,26 +115,16 @@ Verbs are ` + words(rights.Verbs()) + `. Kinds are ` + words(rights.Kinds()[:8])
 ` + words(rights.Kinds()[8:]) + `.`,
 		Args: cmdutil.Exactly("VERB", "KIND"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := rights.ParseNeed(args[0] + " " + args[1]); err != nil {
+			need, err := rights.ParseNeed(args[0] + " " + args[1])
+			if err != nil {
 				return types.Errorf(types.Invalid, "right: %w", err)
 			}
-			c, err := f.API(cmd.Context())
-			if err != nil {
-				return err
+			ns := f.Namespace()
+			if cluster {
+				ns = ""
 			}
-			query := url.Values{"verb": {args[0]}, "kind": {args[1]}}
-			if !cluster {
-				query.Set("namespace", f.Namespace())
-			}
-			var answer struct {
-				Allowed bool
-				Reason  string
-			}
-			if err := c.Get(cmd.Context(), "/v1/can-i", query, &answer); err != nil {
-				return err
-			}
-			if !answer.Allowed {
-				return types.Errorf(types.Denied, "no: %s", answer.Reason)
+			if err := f.May(cmd.Context(), need, ns); err != nil {
+				return fmt.Errorf("no: %w", err)
 			}
 			fmt.Fprintln(f.Out, "yes")
 			return nil

@@ -20,7 +20,7 @@ import (
 
 // Listing is a list that a command prints, once or as it changes.
 type Listing[T table.Row] struct {
-	// Kinds are the kinds of keys that it reads.
+	// Kinds are the kinds of keys that it reads: first the one of its rows.
 	Kinds []controlplane.Kind
 	// All are the kinds that it reads in every namespace.
 	All []controlplane.Kind
@@ -48,6 +48,10 @@ const (
 func WatchList[T table.Row](ctx context.Context, f *Factory, l Listing[T]) error {
 	client, err := f.Client(ctx)
 	if err != nil {
+		return err
+	}
+	// A watch of everything leaves out what the caller has no right to read: this list says so.
+	if _, err := client.Store().List(ctx, controlplane.ListOptions{Prefix: controlplane.Prefix(l.Kinds[0]), KeysOnly: true, Limit: 1}); err != nil {
 		return err
 	}
 	ctx, stop := f.WhileWritable(ctx)

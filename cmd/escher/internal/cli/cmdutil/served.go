@@ -14,6 +14,7 @@ import (
 	"github.com/escher-sched/escher/controlplane/manifest"
 	"github.com/escher-sched/escher/esl/apply"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/rights"
 )
 
 // Served reports whether the cluster is reached by the HTTP API of a server, without etcd.
@@ -95,6 +96,27 @@ func (f *Factory) DocumentsPath(operation string, opts apply.Options) string {
 		query.Set("ifRevision", opts.If.String())
 	}
 	return f.Path(operation) + "?" + query.Encode()
+}
+
+// May returns nil if the caller has a right in a namespace; empty means the cluster. Denied: it has not.
+func (f *Factory) May(ctx context.Context, n rights.Need, ns string) error {
+	c, err := f.API(ctx)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Allowed bool
+		Reason  string
+	}
+	query := url.Values{"verb": {string(n.Verb)}, "kind": {string(n.Kind)}}
+	if ns != "" {
+		query.Set("namespace", ns)
+	}
+	err = c.Get(ctx, "/v1/can-i", query, &answer)
+	if err == nil && !answer.Allowed {
+		err = types.Errorf(types.Denied, "%s", answer.Reason)
+	}
+	return err
 }
 
 // Apply applies one document.

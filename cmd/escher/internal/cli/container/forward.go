@@ -16,6 +16,7 @@ import (
 
 	"github.com/escher-sched/escher/cmd/escher/internal/cli/cmdutil"
 	"github.com/escher-sched/escher/types"
+	"github.com/escher-sched/escher/types/rights"
 )
 
 const forwardHelp = `Listens on ports of this machine, at 127.0.0.1, and passes each connection on to a port of
@@ -54,6 +55,10 @@ func NewPortForward(f *cmdutil.Factory) *cobra.Command {
 				return err
 			}
 			defer on.client.Close()
+			// Each connection needs it: without it, the command ends before it listens.
+			if err := f.May(ctx, rights.Need{Verb: rights.Enter, Kind: rights.Tasks}, on.ns); err != nil {
+				return err
+			}
 			known, err := on.ports(ctx, f)
 			if err != nil {
 				return err

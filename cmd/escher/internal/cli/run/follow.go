@@ -341,7 +341,7 @@ func (t *tailing) Show(ctx context.Context, attempt int, status *types.Status) e
 			return nil // It left no output.
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case ours:
+		case ours, types.Is(err, types.Denied) && t.opts.headers: // logs asks for nothing but the output
 			return err
 		case !types.ClassOf(err).Retryable():
 			t.console.Say("attempt %d of %s is not shown: %v", attempt, t.id, err)

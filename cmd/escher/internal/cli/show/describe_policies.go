@@ -93,8 +93,11 @@ func findOrShared(ctx context.Context, client *controlplane.Client, name string,
 	}
 	id := name
 	if types.Is(err, types.NotFound) {
-		if begun, wrong := policy.ResolvePolicies(ctx, client, name); wrong == nil {
+		switch begun, wrong := policy.ResolvePolicies(ctx, client, name); {
+		case wrong == nil:
 			id = begun
+		case types.Is(wrong, types.Denied):
+			return it, "", wrong
 		}
 	}
 	if kept, _, wrong := reasons.KeptAt(ctx, client, id, 0); wrong == nil && kept != nil && kept.Job == "" {
