@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/escher-sched/escher/controlplane"
+	"github.com/escher-sched/escher/controlplane/supervise"
 	"github.com/escher-sched/escher/nodeagent/outbox"
 	"github.com/escher-sched/escher/types"
 )
@@ -102,7 +103,13 @@ func (a *agent) open(ctx context.Context, opening chan struct{}) (controlplane.L
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
+	schedule := supervise.NewSchedule()
 	lease, err := a.store.GrantLease(ctx, a.cfg.TTL)
+	for ; err != nil && types.Is(err, types.Unavailable); lease, err = a.store.GrantLease(ctx, a.cfg.TTL) {
+		if err := schedule.Pause(ctx, 0); err != nil {
+			return 0, err
+		}
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -76,7 +76,7 @@ func serve(ctx context.Context, cfg rig.RoleConfig, store *etcdstore.Store, regi
 	g.Go(func() error { return authority.Run(ctx) })
 	g.Go(func() error { return registry.Run(ctx) })
 	g.Go(func() error {
-		return gateway.Serve(ctx, tls.NewListener(l, conf), calls, func(ctx context.Context, l net.Listener) error {
+		return gateway.Serve(ctx, gateway.NewHandshakes().Listen(l, conf), calls, func(ctx context.Context, l net.Listener) error {
 			return answer.Serve(ctx, l, &http.Server{Handler: handler, ConnContext: gateway.Shown, ReadHeaderTimeout: time.Minute})
 		})
 	})

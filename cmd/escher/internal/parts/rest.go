@@ -182,7 +182,7 @@ func (cfg RESTConfig) listen(address string, ca *certs.Authority) (listen string
 		}
 		conf.NextProtos = []string{"http/1.1", "h2"} // HTTP/2 is for gRPC: a client of both gets HTTP/1.1
 		return rest, func(l net.Listener) net.Listener {
-			return tls.NewListener(limit(l, restConnections, time.Now, cfg.Log), conf)
+			return gateway.NewHandshakes().Listen(limit(l, restConnections, time.Now, cfg.Log), conf)
 		}, nil
 	}
 	return "", nil, types.Errorf(types.Invalid, "api: %q is no address: write unix:///path, or https://host:port", address)
