@@ -1,9 +1,22 @@
 package cluster
 
 import (
+	"context"
 	"maps"
 	"slices"
+
+	"github.com/escher-sched/escher/controlplane"
 )
+
+// ForkOf returns a view of the nodes that a store follows, as mirror.Store does; nil if it follows none.
+func ForkOf(ctx context.Context, store controlplane.Store) (*View, error) {
+	if s, ok := store.(interface {
+		Fork(ctx context.Context) (*View, error)
+	}); ok {
+		return s.Fork(ctx)
+	}
+	return nil, nil
+}
 
 // bare are the nodes as forks begin with them. A view keeps them from its first fork on.
 type bare struct {

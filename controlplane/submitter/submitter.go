@@ -88,12 +88,7 @@ func (s Store) Scan(ctx context.Context, opts controlplane.ListOptions, take fun
 
 // Fork returns a view of nodes that the store below follows, nil if it follows none: see mirror.Store.
 func (s Store) Fork(ctx context.Context) (*cluster.View, error) {
-	if below, ok := s.Store.(interface {
-		Fork(ctx context.Context) (*cluster.View, error)
-	}); ok {
-		return below.Fork(ctx)
-	}
-	return nil, nil
+	return cluster.ForkOf(ctx, s.Store)
 }
 
 // Commit commits a transaction of the submitter of ctx. Denied: it names another user.

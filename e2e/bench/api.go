@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -135,7 +134,7 @@ func measureAPI(ctx context.Context, cfg rig.Config) (rig.Figures, error) {
 				if err != nil {
 					return err
 				}
-				served, err := askAll(ctx, n, apiFor, func(ctx context.Context, i int) error { return get(ctx, web, "http://"+address+q.path(i)) })
+				served, err := askAll(ctx, n, apiFor, func(ctx context.Context, i int) error { return rig.Get(ctx, web, "http://"+address+q.path(i)) })
 				if err = errors.Join(err, ended()); err != nil {
 					return types.Errorf(types.ClassOf(err), "%s: %w", name, err)
 				}
@@ -215,24 +214,6 @@ func askAll(ctx context.Context, n int, most time.Duration, ask func(ctx context
 	}
 	err := g.Wait()
 	return answers{all.Quantile(0.5), all.Quantile(0.99), float64(len(all)) / time.Since(began).Seconds()}, err
-}
-
-// get reads an answer.
-func get(ctx context.Context, web *http.Client, url string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return types.Errorf(types.Internal, "ask: %w", err)
-	}
-	answer, err := web.Do(r)
-	if err != nil {
-		return types.Errorf(types.Unavailable, "ask: %w", err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		return types.Errorf(types.Unavailable, "%s: %s: %s: %w", url, answer.Status, types.Cut(string(text), 300), err)
-	}
-	return nil
 }
 
 // apiPart serves the API of a store.

@@ -216,10 +216,10 @@ func (d *Decision) Launched() []string {
 }
 
 // Perform makes the changes, and fills in the ids. It sets namespaces first, because launches obey
-// them, and then all rights or none. One transaction makes the rest. Its condition is that nothing the decision relied on has
-// changed, and that no task or job with a launched name was created. Changes too large for one
-// transaction take several, in this order: resources, reservations and single tasks, as many at once
-// as possible; each job; the stops of replaced objects.
+// them, and then all rights or none. One transaction makes the rest. Its condition is that nothing
+// the decision relied on has changed, and that no task or job with a launched name was created.
+// Changes too large for one transaction take several, in this order: resources, reservations and
+// single tasks, as many at once as possible; each job; the stops of replaced objects.
 //
 // Conflict: something has changed. Precondition: something is in the way, see Blocked. Nothing was
 // done then, unless the error says so.

@@ -11,7 +11,7 @@ import (
 	"github.com/escher-sched/escher/types"
 )
 
-// Rights gives rights for the caller who applies documents.
+// Rights gives the rights of documents, in the name of a caller.
 type Rights struct {
 	// Before returns the right that another one of its name would replace, and its revision, which is 0 if
 	// there is none. Denied: the caller may not give the new one, or may not change the one before.

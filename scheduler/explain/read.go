@@ -132,12 +132,7 @@ func Knows(prefix string) bool {
 // them has them at hand, such as mirror.Store.
 func (r *reader) begin() {
 	var known *cluster.View
-	if s, ok := r.store.(interface {
-		Fork(ctx context.Context) (*cluster.View, error)
-	}); ok {
-		known, r.err = s.Fork(r.ctx)
-	}
-	if known != nil {
+	if known, r.err = cluster.ForkOf(r.ctx, r.store); known != nil {
 		r.view, r.revision = known, known.Revision
 	}
 	for _, kind := range BaseKinds() {

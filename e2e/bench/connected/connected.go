@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -182,7 +181,7 @@ func (f *fleet) ask(ctx context.Context, nodes, n int, found rig.Figures) error 
 		g.Go(func() error {
 			for i := who; i < n; i += askers {
 				node := i % nodes
-				err := took[who].Time(func() error { return get(ctx, web, f.at[node%len(f.at)]+"/ask/"+rig.NodeName(node)) })
+				err := took[who].Time(func() error { return rig.Get(ctx, web, f.at[node%len(f.at)]+"/ask/"+rig.NodeName(node)) })
 				if err != nil {
 					return err
 				}
@@ -199,22 +198,4 @@ func (f *fleet) ask(ctx context.Context, nodes, n int, found rig.Figures) error 
 	}
 	found["ask_p50_ms"], found["ask_p99_ms"] = all.Quantile(0.5), all.Quantile(0.99)
 	return nil
-}
-
-// get reads an answer.
-func get(ctx context.Context, web *http.Client, url string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return types.Errorf(types.Internal, "ask: %w", err)
-	}
-	answer, err := web.Do(r)
-	if err != nil {
-		return types.Errorf(types.Unavailable, "ask: %w", err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err == nil && string(text) != said {
-		err = types.Errorf(types.Unavailable, "%s: %s: %s", url, answer.Status, types.Cut(string(text), 300))
-	}
-	return err
 }
