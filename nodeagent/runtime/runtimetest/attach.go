@@ -113,7 +113,13 @@ func testAttachNeedsOne(s *suite) {
 	s.wants(s.Attach(s.ctx(), c.ID, none), types.Conflict)
 	// Without one, Attach waits for the end of the process.
 	done := make(chan error, 1)
-	go func() { done <- s.Attach(s.ctx(), c.ID, nodeagent.Attachment{}) }()
+	begun := make(chan nodeagent.Size)
+	go func() { done <- s.Attach(s.ctx(), c.ID, nodeagent.Attachment{Resize: begun}) }()
+	select {
+	case begun <- nodeagent.Size{Width: 80, Height: 24}:
+	case err := <-done:
+		s.Fatalf("it did not wait: %v", err)
+	}
 	s.terminate(c)
 	s.must(<-done)
 	s.wants(s.Attach(s.ctx(), c.ID, none), types.Precondition)
